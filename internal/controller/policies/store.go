@@ -43,7 +43,9 @@ type Options struct {
 // Store is the store. Make one with New.
 type Store struct {
 	Options
+	// queue has the policies whose status is due to be written now or later, and lanes those whose status is to be written now.
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	lanes *lanes
 
 	mu        sync.Mutex
 	known     map[string]bool // whether the objects of a resource have been read, or cannot exist
@@ -58,6 +60,8 @@ type approval struct {
 	judged v1alpha1.RolloutApprovalStatus
 	// accepted is whether the API server has accepted the state; the watch has yet to show that.
 	accepted bool
+	// refused is how often that could not be written.
+	refused int
 }
 
 // known is the approval with its state, and whether that is stored where the next leader reads it: in the approval, or in the status of a policy.
@@ -92,6 +96,7 @@ type setName struct {
 func New(o Options) *Store {
 	return &Store{
 		Options:   o,
+		lanes:     newLanes(),
 		known:     map[string]bool{},
 		policies:  map[types.NamespacedName]*entry{},
 		approvals: map[types.NamespacedName]*approval{},
@@ -280,7 +285,7 @@ func (s *Store) putApproval(object *v1alpha1.RolloutApproval) {
 	was := s.approvals[name]
 	same := was != nil && was.object.UID == object.UID
 	if same && object.Status.State == "" {
-		is.judged, is.accepted = was.judged, was.accepted
+		is.judged, is.accepted, is.refused = was.judged, was.accepted, was.refused
 	}
 	s.approvals[name] = is
 	s.recall(is)

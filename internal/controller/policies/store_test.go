@@ -63,6 +63,9 @@ type bench struct {
 	refused int
 	// drops is the name of an object of which the API server drops the status.
 	drops string
+	// hangs ends the patches in the namespace ns, if it is not nil, and hanging is how many have begun.
+	hangs   <-chan struct{}
+	hanging int
 }
 
 func newBench(t *testing.T, says error, objects ...runtime.Object) *bench {
@@ -87,15 +90,16 @@ func newBench(t *testing.T, says error, objects ...runtime.Object) *bench {
 		return false, nil, nil
 	})
 	b.Store = New(Options{
-		Client: b.client, Discovery: b.served, Clock: clock.RealClock{},
+		Client: hanging{b.client, b}, Discovery: b.served, Clock: clock.RealClock{},
 		Changed: func(string) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.changes++
 		},
 		Selected: func(p *policy.Policy) []policy.Set {
-			if p.Selects(agents) {
-				return []policy.Set{agents}
+			set := agents
+			if set.Namespace = p.Namespace; p.Selects(set) {
+				return []policy.Set{set}
 			}
 			return nil
 		},

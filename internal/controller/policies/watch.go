@@ -41,11 +41,19 @@ func (s *Store) Run(ctx context.Context) {
 		wg.Go(func() { s.follow(ctx, &r) })
 	}
 	wg.Go(func() {
-		for s.work(ctx) {
+		for {
+			name, stop := s.queue.Get()
+			if stop {
+				return
+			}
+			s.lanes.add(name)
+			s.queue.Done(name)
 		}
 	})
+	wg.Go(func() { s.lanes.run(func(name types.NamespacedName) (slow bool) { return s.work(ctx, name) }) })
 	<-ctx.Done()
 	s.queue.ShutDown()
+	s.lanes.shutDown()
 	wg.Wait()
 }
 

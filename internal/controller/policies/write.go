@@ -22,77 +22,94 @@ import (
 	"everynode.dev/everynode/internal/policy"
 )
 
-// writeTimeout is how long a write of a status may take.
-const writeTimeout = 10 * time.Second
+// writeTimeout is how long a write of a status may take. One that takes longer than slowWrite is slow.
+const (
+	writeTimeout = 10 * time.Second
+	slowWrite    = 2 * time.Second
+)
 
 // errNotStored is of a status of an approval that the API server has accepted and changed.
 var errNotStored = errors.New("the API server has stored another status of a RolloutApproval than that which was written: update the definition rolloutapprovals.everynode.dev, or remove the webhook that changes it")
 
-func (s *Store) work(ctx context.Context) bool {
-	name, stop := s.queue.Get()
-	if stop {
+// work writes the status of a policy and those of its approvals, and reports whether a write took long.
+func (s *Store) work(ctx context.Context, name types.NamespacedName) (slow bool) {
+	if ctx.Err() != nil {
 		return false
 	}
-	defer s.queue.Done(name)
-	if ctx.Err() != nil {
-		return true
-	}
 	// The status has the states of approvals that could not be written, so it comes after them, whatever came of them.
-	if err := errors.Join(s.writeApprovals(ctx, name), s.writeStatus(ctx, name)); err != nil {
+	slow, err := s.writeApprovals(ctx, name)
+	began := s.Clock.Now()
+	if err = errors.Join(err, s.writeStatus(ctx, name)); err != nil {
 		klog.FromContext(ctx).Error(err, "Could not write the status of a rollout policy; trying again", "rolloutPolicy", name.String())
 		s.queue.AddRateLimited(name)
-		return true
+	} else {
+		s.queue.Forget(name)
 	}
-	s.queue.Forget(name)
-	return true
+	return slow || s.Clock.Since(began) > slowWrite
 }
 
-// unwritten are the approvals of a policy whose state is not in the approval, sorted by name.
+// unwritten are the approvals of a policy whose state is not in the approval. Those come first that were refused least.
 func (s *Store) unwritten(of types.NamespacedName, which func(a *approval) bool) []v1alpha1.RolloutApproval {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var due []v1alpha1.RolloutApproval
+	var found []*approval
 	for _, a := range s.approvals {
 		if a.policy() == of && a.object.Status.State == "" && a.judged.State != "" && which(a) {
-			object := a.object
-			object.Status = a.judged
-			due = append(due, object)
+			found = append(found, a)
 		}
 	}
-	slices.SortFunc(due, func(a, b v1alpha1.RolloutApproval) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(found, func(a, b *approval) int {
+		return cmp.Or(cmp.Compare(a.refused, b.refused), cmp.Compare(a.object.Name, b.object.Name))
+	})
+	due := make([]v1alpha1.RolloutApproval, len(found))
+	for i, a := range found {
+		due[i] = a.object
+		due[i].Status = a.judged
+	}
 	return due
 }
 
-// writeApprovals writes the statuses of approvals of a policy. One that is refused keeps none of the others from being written.
-func (s *Store) writeApprovals(ctx context.Context, of types.NamespacedName) error {
+// writeApprovals writes the statuses of approvals of a policy. One that is refused keeps none of the others from being written; after one that takes long, the
+// others are left for the next time, so that the status of the policy soon has their states. slow is whether one took long.
+func (s *Store) writeApprovals(ctx context.Context, of types.NamespacedName) (slow bool, err error) {
 	due := s.unwritten(of, func(a *approval) bool { return !a.accepted })
 	var refused []error
 	for i := range due {
 		a := &due[i]
-		if err := s.patch(ctx, v1alpha1.ResourceApprovals, &a.ObjectMeta, a.Status); err != nil {
+		if slow {
+			s.queue.AddAfter(of, time.Second)
+			break
+		}
+		began := s.Clock.Now()
+		err := s.patch(ctx, v1alpha1.ResourceApprovals, &a.ObjectMeta, a.Status)
+		slow = s.Clock.Since(began) > slowWrite
+		if err != nil {
 			refused = append(refused, err)
-			continue
 		}
 		s.mu.Lock()
 		if known := s.approvals[types.NamespacedName{Namespace: a.Namespace, Name: a.Name}]; known != nil && known.object.UID == a.UID {
-			known.accepted = true
+			if known.accepted = err == nil; err != nil {
+				known.refused++
+			}
 		}
 		s.mu.Unlock()
 	}
-	return errors.Join(refused...)
+	return slow, errors.Join(refused...)
 }
 
 // mostDecisions is how many states of approvals that could not be written the status of a policy has at most.
 const mostDecisions = 256
 
-// decisions are the states of approvals of a policy that could not be written. One that has been written stays until the watch shows it.
+// decisions are the states of approvals of a policy that could not be written. One that has been written stays until the watch shows it, and those that the status
+// has already stay before others get a place.
 func (s *Store) decisions(of types.NamespacedName, e *entry) []v1alpha1.DecisionState {
+	due := s.unwritten(of, e.remembers)
+	due = append(due, s.unwritten(of, func(a *approval) bool { return !a.accepted && !e.remembers(a) })...)
 	var all []v1alpha1.DecisionState
-	for _, a := range s.unwritten(of, func(a *approval) bool { return !a.accepted || e.remembers(a) }) {
-		if len(all) < mostDecisions {
-			all = append(all, v1alpha1.DecisionState{UID: a.UID, RolloutApprovalStatus: a.Status})
-		}
+	for i := range due[:min(len(due), mostDecisions)] {
+		all = append(all, v1alpha1.DecisionState{UID: due[i].UID, RolloutApprovalStatus: due[i].Status})
 	}
+	slices.SortFunc(all, func(a, b v1alpha1.DecisionState) int { return cmp.Compare(a.UID, b.UID) })
 	return all
 }
 
