@@ -44,7 +44,7 @@ func provide(t *testing.T, text string) Providers {
 // ask measures a question once.
 func ask(t *testing.T, all Providers, q policy.Question) everynode.Measurement {
 	t.Helper()
-	m, _ := New(all, clock.RealClock{}).measure(t.Context(), &q)
+	m, _ := New(all, clock.RealClock{}).measure(t.Context(), &q, func() (*expression, error) { return compile(q.Success) })
 	return m
 }
 

@@ -34,6 +34,7 @@ import (
 type Runner struct {
 	providers Providers
 	clock     clock.WithTicker
+	programs  *programs
 
 	mu sync.Mutex
 	// ctx is that of Run; nil before it.
@@ -47,6 +48,8 @@ type Runner struct {
 type asked struct {
 	wake func()
 	stop context.CancelFunc // nil before Run
+	// compiled is the expression of the question; nil before Run.
+	compiled func() (*expression, error)
 }
 
 // maxAnswers is how many answers of a set are kept until its next decision: the newest.
@@ -54,7 +57,7 @@ const maxAnswers = 64
 
 // New returns a Runner. Run starts it.
 func New(providers Providers, c clock.WithTicker) *Runner {
-	return &Runner{providers: providers, clock: c, asked: map[clustercache.Key]map[policy.Question]*asked{}, answers: map[clustercache.Key][]policy.Answer{}}
+	return &Runner{providers: providers, clock: c, programs: newPrograms(compile), asked: map[clustercache.Key]map[policy.Question]*asked{}, answers: map[clustercache.Key][]policy.Answer{}}
 }
 
 // Run asks until ctx ends.
@@ -121,9 +124,11 @@ func (r *Runner) start(key clustercache.Key, q policy.Question, a *asked) {
 		return
 	}
 	ctx, stop := context.WithCancel(r.ctx)
-	a.stop = stop
+	compiled, end := r.programs.use(q.Success)
+	a.stop, a.compiled = stop, compiled
 	r.running.Go(func() {
 		defer stop()
+		defer end()
 		r.repeat(ctx, key, q, a)
 	})
 }
@@ -133,7 +138,7 @@ func (r *Runner) repeat(ctx context.Context, key clustercache.Key, q policy.Ques
 	before := ""
 	for {
 		began := r.clock.Now()
-		m, err := r.measure(ctx, &q)
+		m, err := r.measure(ctx, &q, a.compiled)
 		if ctx.Err() != nil {
 			return
 		}
@@ -161,7 +166,7 @@ func (r *Runner) repeat(ctx context.Context, key clustercache.Key, q policy.Ques
 }
 
 // measure asks a question once. The error is for the log; the measurement has what policies may show of it.
-func (r *Runner) measure(ctx context.Context, q *policy.Question) (m everynode.Measurement, err error) {
+func (r *Runner) measure(ctx context.Context, q *policy.Question, compiled func() (*expression, error)) (m everynode.Measurement, err error) {
 	m = everynode.Measurement{At: metav1.NewTime(r.clock.Now()), Answer: everynode.AnswerUnknown}
 	defer func() {
 		if reason := recover(); reason != nil { // in what reads the answer of a server
@@ -184,7 +189,7 @@ func (r *Runner) measure(ctx context.Context, q *policy.Question) (m everynode.M
 	if q.Alerts {
 		err = p.fillAlerts(limited, q, &m)
 	} else {
-		err = p.fillResult(limited, q, &m)
+		err = p.fillResult(limited, q, compiled, &m)
 	}
 	if err != nil {
 		m.Answer, m.Message = everynode.AnswerUnknown, sentence(p.publicly(limited, err))
@@ -192,8 +197,8 @@ func (r *Runner) measure(ctx context.Context, q *policy.Question) (m everynode.M
 	return m, err
 }
 
-func (p *provider) fillResult(ctx context.Context, q *policy.Question, m *everynode.Measurement) error {
-	e, err := compile(q.Success)
+func (p *provider) fillResult(ctx context.Context, q *policy.Question, compiled func() (*expression, error), m *everynode.Measurement) error {
+	e, err := compiled()
 	if err != nil {
 		return &publicError{err.Error()}
 	}

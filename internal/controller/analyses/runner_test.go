@@ -162,6 +162,47 @@ func TestQuestionsAreRepeated(t *testing.T) {
 	}
 }
 
+// TestExpressionsAreCompiledOnce: for all measurements of all questions with the same expression, until none is asked.
+func TestExpressionsAreCompiledOnce(t *testing.T) {
+	fake := clocktesting.NewFakeClock(time.Now())
+	r := New(provide(t, "- {name: judge, webhook: {url: '"+serve(t, text(200, `{"result": 0}`))+"'}}"), fake)
+	var compiled atomic.Int32
+	r.programs.compile = func(text string) (*expression, error) {
+		compiled.Add(1)
+		return compile(text)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		r.Run(ctx)
+		close(done)
+	}()
+	q, woken := policy.Question{Provider: "judge", Success: "result == 0", Interval: time.Minute}, make(chan struct{}, 1)
+	wake := func() {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+	}
+	for k := range int64(3) {
+		q.Complete = k // the same analysis of a wave that is complete again
+		r.Ask(key("a"), []policy.Question{q}, wake)
+		<-woken
+		await(t, "it is measured again", func() bool {
+			fake.Step(time.Minute)
+			return len(woken) > 0
+		})
+		<-woken
+	}
+	if all := r.Answers(key("a")); len(all) == 0 || all[len(all)-1].Answer != everynode.AnswerPass || compiled.Load() != 1 {
+		t.Errorf("answers %+v, compiled %d times", all, compiled.Load())
+	}
+	r.Ask(key("a"), nil, wake)
+	await(t, "nothing is kept", func() bool { r.programs.mu.Lock(); defer r.programs.mu.Unlock(); return len(r.programs.of) == 0 })
+	stop()
+	<-done
+}
+
 // TestAnswersAreBounded: of a set that does not take its answers, as while its passes wait, the newest are kept.
 func TestAnswersAreBounded(t *testing.T) {
 	fake := clocktesting.NewFakeClock(time.Now())
