@@ -5,6 +5,7 @@ package daemonset
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -78,10 +79,13 @@ func (p *pass) writeForms(ctx context.Context, h *clustercache.Resolved) (moved 
 	if len(validation.NameIsDNSSubdomain(name, false)) > 0 || !p.c.Index.LiveHashes(p.key)[current.Hash] {
 		return false
 	}
-	if taken {
-		p.state.tidyAfter = p.c.Clock.Now().Add(tidyPause)
-		p.recordEvent(base.ReasonFailedRevision, fmt.Sprintf("ControllerRevision %s exists with other data, so a controller that takes the daemon set over may replace its pods: delete that object", name))
-		return false
+	if !taken {
+		err := p.createRevisionAs(ctx, newRevision{name: name, hash: current.Hash, number: current.Number, form: missing[0], kind: writesOldRevision})
+		if !errors.Is(err, errNameTaken) { // else an object that is not of the history has the name
+			return p.tidyMoved(ctx, err)
+		}
 	}
-	return p.tidyMoved(ctx, p.createRevisionAs(ctx, newRevision{name: name, hash: current.Hash, number: current.Number, form: missing[0], kind: writesOldRevision}))
+	p.state.tidyAfter = p.c.Clock.Now().Add(tidyPause)
+	p.recordEvent(base.ReasonFailedRevision, fmt.Sprintf("ControllerRevision %s exists with other data or another owner, so a controller that takes the daemon set over may replace its pods: delete that object", name))
+	return false
 }

@@ -98,28 +98,32 @@ func TestASetThatWasAdvanced(t *testing.T) {
 	}
 }
 
-// TestNameOfAFormIsTaken: one event reports a revision that keeps the form from being written, because it has the name and other data.
+// TestNameOfAFormIsTaken: one event reports the object that keeps the form from being written, because it has the name and other data: a revision of the set, or of a
+// stranger.
 func TestNameOfAFormIsTaken(t *testing.T) {
-	w := newWorld(t, 2, nil)
-	w.settle()
-	w.encoded(revision.DataOfOpenKruise)
-	taken := w.currentRevision().DeepCopy()
-	taken.Name, taken.UID = taken.Name+"-kubernetes", "stranger"
-	taken.Data.Raw, taken.ResourceVersion = []byte(`{"spec":{"template":{"$patch":"replace"}}}`), w.next()
-	w.revisions[taken.Name] = taken
-	w.seeRevision(taken)
-	for len(w.events.Events) > 0 {
-		<-w.events.Events
-	}
-	_ = w.passesFor(5 * time.Minute)
-	n := 0
-	for len(w.events.Events) > 0 {
-		if strings.Contains(<-w.events.Events, taken.Name) {
-			n++
+	for _, foreign := range []bool{false, true} {
+		w := newWorld(t, 2, nil)
+		w.settle()
+		w.encoded(revision.DataOfOpenKruise)
+		taken := w.currentRevision().DeepCopy()
+		taken.Name, taken.UID = taken.Name+"-kubernetes", "stranger"
+		taken.Data.Raw, taken.ResourceVersion = []byte(`{"spec":{"template":{"$patch":"replace"}}}`), w.next()
+		if foreign {
+			taken.Labels, taken.OwnerReferences = nil, nil
 		}
-	}
-	if n != 1 {
-		t.Errorf("%d events name %s, want 1", n, taken.Name)
+		w.revisions[taken.Name] = taken
+		w.seeRevision(taken)
+		for len(w.events.Events) > 0 {
+			<-w.events.Events
+		}
+		_ = w.passesFor(5 * time.Minute)
+		var events []string
+		for len(w.events.Events) > 0 {
+			events = append(events, <-w.events.Events)
+		}
+		if len(events) != 1 || !strings.Contains(events[0], "ControllerRevision "+taken.Name+" exists with other data or another owner") {
+			t.Errorf("foreign %t: events %q, want one that names %s", foreign, events, taken.Name)
+		}
 	}
 }
 
