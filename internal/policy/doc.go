@@ -32,6 +32,7 @@
 //     the revision and the remedy.
 //   - Without a status (a first start, a policy that was created again, a restored backup), marks can only hold. A mark of the target does not count while a pod
 //     has another revision: then the newest mark of another revision counts, and without one the revision that most pods have. So the target passes all waves.
+//   - While more than one policy applies to the set, nothing starts, and the status of each keeps what it has of the set (InConflict).
 //   - While the policies have not been read, nothing starts. If there is no policy, the newest mark counts: who may write marks can continue such a rollout.
 //
 // A decision names the committed revision in the status together with its mark, and the mark is written first. A manager that dies between the two leaves a mark

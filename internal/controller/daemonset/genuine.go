@@ -143,5 +143,5 @@ func (p *pass) lastGoverned() *v1alpha1.SetStatus {
 	if p.state.governed.of == p.rules.Policies[0].UID {
 		return p.state.governed.last
 	}
-	return p.rules.Stored
+	return p.rules.remembered()
 }

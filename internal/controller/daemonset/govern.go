@@ -26,7 +26,8 @@ type Policies interface {
 	Of(set policy.Set) Governance
 	// Grouped returns the policies of a namespace that name a concurrency group.
 	Grouped(namespace string) []*policy.Policy
-	// Report takes what a pass has found out: the status is nil for a set without a policy. judged are approvals whose status is to be written.
+	// Report takes what a pass has found out: the status is nil for a set without a policy. judged are approvals whose status is to be written. If more than one
+	// policy applies, each keeps what it remembers of the set (policy.InConflict).
 	Report(set policy.Set, of []*policy.Policy, status *v1alpha1.SetStatus, judged []v1alpha1.RolloutApproval)
 }
 
@@ -36,10 +37,19 @@ type Governance struct {
 	Approvals []v1alpha1.RolloutApproval
 	// Unstored are the names of the approvals whose state is not stored yet.
 	Unstored map[string]bool
-	// Stored is what the status of the first policy has of the set; nil for nothing.
+	// Stored is what the status of the first policy has of the set, as it was read last; nil for nothing.
 	Stored *v1alpha1.SetStatus
+	// Remembered is what was reported of the set, in this process or before it, to the first policy that remembers anything; nil for what Stored is.
+	Remembered *v1alpha1.SetStatus
 	// Unread is whether the policies have not been read yet.
 	Unread bool
+}
+
+func (g *Governance) remembered() *v1alpha1.SetStatus {
+	if g.Remembered != nil {
+		return g.Remembered
+	}
+	return g.Stored
 }
 
 // governed is what is remembered of the policy of a set from one pass to the next.
@@ -139,7 +149,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	g := &p.state.governed
 	if len(p.rules.Policies) > 0 {
 		if uid := p.rules.Policies[0].UID; g.of != uid {
-			g.of, g.last, g.clocks, in.Restored, elapsed, in.Watch = uid, p.rules.Stored, nil, true, 0, nil
+			g.of, g.last, g.clocks, in.Restored, elapsed, in.Watch = uid, p.rules.remembered(), nil, true, 0, nil
 		}
 		in.Last, in.Clocks, in.Elapsed = g.last, g.clocks, elapsed
 	}
@@ -151,8 +161,12 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	}
 	out.Enter(s, h.Changes(p.w, p.d.InPlace))
 	g.watch, g.clocks = out.Watch, out.Clocks
-	if len(p.rules.Policies) == 1 {
+	switch len(p.rules.Policies) {
+	case 0:
+	case 1:
 		p.rules.Policies[0].Tighten(s)
+	default:
+		g.of = "" // each policy keeps what it remembers, and the next decision begins with that
 	}
 	return out
 }
@@ -230,7 +244,7 @@ func (c *Controller) reportBlocked(w *dialect.Workload) {
 	set := policyinput.SetOf(w)
 	of := c.Policies.Of(set)
 	c.leaveGroup(set, !w.Deleting && groupOf(of.Policies) != "")
-	if len(of.Policies) > 0 && of.Stored == nil {
+	if len(of.Policies) > 0 && of.remembered() == nil {
 		c.Policies.Report(set, of.Policies, policy.Idle(set, nil), nil)
 	}
 }
@@ -252,6 +266,6 @@ func (p *pass) reportIdle() {
 	set := policyinput.SetOf(p.w)
 	of := p.c.Policies.Of(set)
 	if len(of.Policies) > 0 {
-		p.c.Policies.Report(set, of.Policies, policy.Idle(set, of.Stored), nil)
+		p.c.Policies.Report(set, of.Policies, policy.Idle(set, of.remembered()), nil)
 	}
 }

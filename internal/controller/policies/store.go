@@ -120,12 +120,8 @@ func (s *Store) Of(set policy.Set) daemonset.Governance {
 		return g
 	}
 	slices.SortFunc(g.Policies, func(a, b *policy.Policy) int { return cmp.Compare(a.Name, b.Name) })
-	first := s.policies[types.NamespacedName{Namespace: set.Namespace, Name: g.Policies[0].Name}]
-	for i := range first.object.Status.Sets {
-		if st := &first.object.Status.Sets[i]; st.Name == set.Name && st.APIVersion == set.APIVersion() {
-			g.Stored = st.DeepCopy()
-		}
-	}
+	g.Stored = s.policies[types.NamespacedName{Namespace: set.Namespace, Name: g.Policies[0].Name}].stored(set).DeepCopy()
+	g.Remembered = s.remembered(set, g.Policies).DeepCopy()
 	for name, a := range s.approvals {
 		if name.Namespace != set.Namespace {
 			continue
@@ -143,6 +139,34 @@ func (s *Store) Of(set policy.Set) daemonset.Governance {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	return g
+}
+
+// stored is what the status of a policy has of a set; nil for nothing.
+func (e *entry) stored(set policy.Set) *v1alpha1.SetStatus {
+	for i := range e.object.Status.Sets {
+		if st := &e.object.Status.Sets[i]; st.Name == set.Name && st.APIVersion == set.APIVersion() {
+			return st
+		}
+	}
+	return nil
+}
+
+// last is what was reported of a set to a policy since this process began, or what its status has; nil for nothing.
+func (e *entry) last(set policy.Set) *v1alpha1.SetStatus {
+	if st := e.sets[setName{set.Advanced, set.Name}]; st != nil {
+		return st
+	}
+	return e.stored(set)
+}
+
+// remembered is what the first policy that remembers anything of a set knows of it; nil if none does.
+func (s *Store) remembered(set policy.Set, of []*policy.Policy) *v1alpha1.SetStatus {
+	for _, p := range of {
+		if e := s.policies[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]; e != nil && e.object.UID == p.UID && policy.Remembers(e.last(set)) {
+			return e.last(set)
+		}
+	}
+	return nil
 }
 
 // Grouped implements daemonset.Policies.
@@ -167,7 +191,7 @@ func (s *Store) isRead() bool {
 func (s *Store) Report(set policy.Set, of []*policy.Policy, status *v1alpha1.SetStatus, judged []v1alpha1.RolloutApproval) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id := setName{set.Advanced, set.Name}
+	id, other := setName{set.Advanced, set.Name}, s.remembered(set, of)
 	for name, e := range s.policies {
 		if name.Namespace != set.Namespace {
 			continue
@@ -176,8 +200,12 @@ func (s *Store) Report(set policy.Set, of []*policy.Policy, status *v1alpha1.Set
 		was, had := e.sets[id]
 		switch {
 		case applies:
-			e.sets[id] = status.DeepCopy()
-			s.queue.AddAfter(name, soon(was, status))
+			is := status.DeepCopy()
+			if len(of) > 1 {
+				is = policy.InConflict(status, e.last(set), other)
+			}
+			e.sets[id] = is
+			s.queue.AddAfter(name, soon(was, is))
 		case had:
 			delete(e.sets, id)
 			s.queue.Add(name)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -335,6 +336,45 @@ func TestAStateThatIsChanged(t *testing.T) {
 		decisions, _, _ := unstructured.NestedSlice(b.stored(v1alpha1.ResourcePolicies, "p"), "status", "decisions")
 		return len(decisions) == 1 && len(b.Of(agents).Unstored) == 0
 	})
+}
+
+// TestPoliciesInConflict: each keeps what it remembers of the set, and one that knows nothing takes over what holds updates, wherever it comes in the order.
+func TestPoliciesInConflict(t *testing.T) {
+	old := agentsPolicy()
+	knows := map[string]any{
+		"apiVersion": "apps/v1", "name": "agents", "enforcement": "Full", "phase": "Failed", "targetRevision": "r2", "targetNumber": int64(2), "attempt": int64(3), "committedRevision": "r1",
+		"failure": map[string]any{"wave": "canary", "action": "Undo", "message": "no"}, "waves": []any{map[string]any{"name": "canary", "phase": "Passed"}},
+	}
+	old.Object["status"] = map[string]any{"sets": []any{knows}}
+	b := newBench(t, nil, old)
+	b.until("the policy is read", func() bool { return len(b.Of(agents).Policies) == 1 })
+	for _, name := range []string{"a", "z"} {
+		second := agentsPolicy()
+		second.SetName(name)
+		second.SetUID(types.UID("uid-" + name))
+		if err := b.resources()[0].put(second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of := b.Of(agents)
+	if len(of.Policies) != 3 || of.Remembered == nil || of.Remembered.Failure == nil {
+		t.Fatalf("%d policies, %+v is remembered", len(of.Policies), of.Remembered)
+	}
+	b.Report(agents, of.Policies, &v1alpha1.SetStatus{
+		APIVersion: "apps/v1", Name: "agents", Phase: v1alpha1.PhaseStalled, TargetRevision: "r3", CommittedRevision: "r0", Blocking: []v1alpha1.Blocking{{Reason: "Conflict"}},
+	}, nil)
+	for _, p := range b.Policies() {
+		st := p.Status.Sets[0]
+		if st.Phase != v1alpha1.PhaseStalled || st.Blocking[0].Reason != "Conflict" {
+			t.Errorf("%s reports %+v", p.Name, st)
+		}
+		if st.TargetRevision != "r2" || st.TargetNumber != 2 || st.Attempt != 3 || st.CommittedRevision != "r1" || st.Failure == nil {
+			t.Errorf("%s has forgotten something: %+v", p.Name, st)
+		}
+		if (len(st.Waves) > 0) != (p.Name == "p") {
+			t.Errorf("%s has the waves %+v", p.Name, st.Waves)
+		}
+	}
 }
 
 // TestAnalysesAreChecked: a policy with an analysis that cannot be measured is stalled, and says which field is wrong.
