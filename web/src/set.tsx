@@ -287,6 +287,7 @@ function Revisions({ head, all }: { head: Head; all: Revision[] }) {
   };
   const state = (r: Revision) => [
     r.current && "wanted", r.name === head.policy?.committedRevision && "committed", r.name === head.policy?.rejectedRevision && "rejected", r.failed && "failed: " + r.failed,
+    r.marked && "has a mark of a failure that no policy confirms: " + r.marked,
   ].filter(Boolean).join(", ");
   return (
     <div>

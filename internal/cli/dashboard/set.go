@@ -65,8 +65,10 @@ type revisionRow struct {
 	Images  []string `json:"images,omitempty"`
 	// Current is whether it has the template of the set.
 	Current bool `json:"current,omitempty"`
-	// Failed is why a policy counts it as failed.
+	// Failed is why it has failed, as the status of the policy reports. Marked is the message of a mark that this status does not confirm: it counts for nothing, and
+	// others than the manager can have written it.
 	Failed string `json:"failed,omitempty"`
+	Marked string `json:"marked,omitempty"`
 }
 
 // setPage makes the frames of the page of a set.
@@ -143,7 +145,7 @@ func revisionRows(m *inspect.Evaluation, model *view.Model) []revisionRow {
 	for _, c := range model.Revisions {
 		pods[c.Name] = c.Pods
 	}
-	rows := []revisionRow{}
+	rows, report := []revisionRow{}, m.Governance.Report()
 	for i := len(m.History.Revisions) - 1; i >= 0; i-- {
 		if inspect.Repeats(m.History.Revisions, i) {
 			continue
@@ -153,8 +155,11 @@ func revisionRows(m *inspect.Evaluation, model *view.Model) []revisionRow {
 			Name: r.Name, Hash: r.Hash, Number: r.Number, Created: int64(r.Created) / 1e9, Pods: pods[r.Hash],
 			Images: podtemplate.Images(m.History.Entries[i].Template), Current: i == m.History.Current,
 		}
-		if r.Failed != nil {
-			row.Failed = r.Failed.Message
+		switch {
+		case report != nil && report.Failure != nil && report.TargetRevision == r.Name:
+			row.Failed = report.Failure.Message
+		case r.Failed != nil:
+			row.Marked = r.Failed.Message
 		}
 		rows = append(rows, row)
 	}
