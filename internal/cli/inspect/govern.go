@@ -154,6 +154,9 @@ func WavesOf(in policy.Input, p *policy.Policy) []int {
 	if target < len(in.Revisions) {
 		last.TargetRevision = in.Revisions[target].Name
 	}
+	if in.Last != nil {
+		last.CommittedRevision, last.CommittedDigest = in.Last.CommittedRevision, in.Last.CommittedDigest
+	}
 	in.Neighbours = nil
 	in.Policies, in.Approvals, in.Last, in.Revisions = []*policy.Policy{&bare}, nil, last, slices.Clone(Marked(in))
 	for i := range in.Revisions {
@@ -178,15 +181,12 @@ func WavesOf(in policy.Input, p *policy.Policy) []int {
 	return found
 }
 
-// Marked returns the revisions of an input, with the mark that the first decision would ask for if none has a mark.
+// Marked returns the revisions of an input, with the mark that the first decision would ask for: if none has a mark, or another one than the committed revision has
+// the newest.
 func Marked(in policy.Input) []policy.Revision {
-	for i := range in.Revisions {
-		if in.Revisions[i].Committed > 0 {
-			return in.Revisions
-		}
-	}
+	anyMark := slices.ContainsFunc(in.Revisions, func(r policy.Revision) bool { return r.Committed > 0 })
 	out := policy.Decide(&in)
-	if out.Commit < 0 {
+	if out.Commit < 0 || anyMark && out.Commit == in.Snapshot.Set.Update { // the rollout ends
 		return in.Revisions
 	}
 	marked := append([]policy.Revision(nil), in.Revisions...)
