@@ -390,11 +390,25 @@ func TestAnalysesAreChecked(t *testing.T) {
 	}
 }
 
-// TestPolicyThatCannotBeDecoded applies to its targets, so that they are held.
+// TestPolicyThatCannotBeDecoded applies to its targets, so that they are held. What its status remembers counts, if that can be decoded.
 func TestPolicyThatCannotBeDecoded(t *testing.T) {
-	b := newBench(t, nil, agentsPolicy("unreachableAfter", "99999999999999999999h"))
-	b.until("the policy is read", func() bool { return len(b.Of(agents).Policies) == 1 })
-	if got := b.Of(agents).Policies[0].Problems; len(got) != 1 {
-		t.Errorf("%q", got)
+	for name, status := range map[string]map[string]any{
+		"no status": nil,
+		"a status":  {"sets": []any{map[string]any{"apiVersion": "apps/v1", "name": "agents", "committedRevision": "r1"}}},
+		"no state":  {"sets": "nonsense"},
+	} {
+		p := agentsPolicy("unreachableAfter", "99999999999999999999h")
+		if status != nil {
+			p.Object["status"] = status
+		}
+		b := newBench(t, nil, p)
+		b.until("the policy is read", func() bool { return len(b.Of(agents).Policies) == 1 })
+		of := b.Of(agents)
+		if got := of.Policies[0].Problems; len(got) != 1 || !strings.HasPrefix(got[0], "spec: ") {
+			t.Errorf("%s: %q", name, got)
+		}
+		if (of.Stored != nil && of.Stored.CommittedRevision == "r1") != (name == "a status") {
+			t.Errorf("%s: %+v", name, of.Stored)
+		}
 	}
 }

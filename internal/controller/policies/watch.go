@@ -97,13 +97,17 @@ func (s *Store) putPolicy(u *unstructured.Unstructured) error {
 	}
 	targets, _, _ := unstructured.NestedSlice(u.Object, "spec", "targets")
 	bare := u.DeepCopy()
-	bare.Object["spec"], bare.Object["status"] = map[string]any{"targets": targets}, map[string]any{}
-	p = &v1alpha1.RolloutPolicy{}
-	if again := runtime.DefaultUnstructuredConverter.FromUnstructured(bare.Object, p); again != nil {
-		return fmt.Errorf("reading the RolloutPolicy %s/%s: %w", u.GetNamespace(), u.GetName(), again)
+	bare.Object["spec"] = map[string]any{"targets": targets}
+	var decoding error
+	for _, status := range []any{u.Object["status"], map[string]any{}} { // what the status remembers counts all the same
+		bare.Object["status"] = status
+		p = &v1alpha1.RolloutPolicy{}
+		if decoding = runtime.DefaultUnstructuredConverter.FromUnstructured(bare.Object, p); decoding == nil {
+			s.put(p, "spec: "+err.Error())
+			return nil
+		}
 	}
-	s.put(p, "spec: "+err.Error())
-	return nil
+	return fmt.Errorf("reading the RolloutPolicy %s/%s: %w", u.GetNamespace(), u.GetName(), decoding)
 }
 
 // exists reports whether the API server serves a resource.
