@@ -17,6 +17,7 @@ import (
 
 	"everynode.dev/everynode/api/config/v1alpha1"
 	everynode "everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/controller/endpoint"
 )
 
 // The timeout of a provider.
@@ -27,7 +28,7 @@ const (
 )
 
 // concurrency is how many requests to one provider are under way at once, and ofNamespace how many of them are of one namespace.
-const concurrency, ofNamespace = 8, 2
+const concurrency, ofNamespace = endpoint.Concurrency, 2
 
 // Providers are those that policies may name.
 type Providers map[string]*provider
@@ -124,18 +125,18 @@ func newProvider(from *v1alpha1.AnalysisProvider) (*provider, error) {
 	if p.timeout < minTimeout || p.timeout > maxTimeout {
 		return nil, fmt.Errorf("timeout: %s is not between %s and %s", p.timeout, minTimeout, maxTimeout)
 	}
-	kind, endpoint := "prometheus", from.Prometheus
-	if endpoint == nil {
-		kind, endpoint = "webhook", from.Webhook
+	kind, server := "prometheus", from.Prometheus
+	if server == nil {
+		kind, server = "webhook", from.Webhook
 	}
-	if endpoint == nil || from.Prometheus != nil && from.Webhook != nil {
+	if server == nil || from.Prometheus != nil && from.Webhook != nil {
 		return nil, errors.New("exactly one of prometheus and webhook must be set")
 	}
-	client, err := newClient(endpoint, p.timeout)
+	client, err := endpoint.NewClient(server, p.timeout)
 	if err == nil && p.alerting {
-		p.source, err = newPrometheus(endpoint.URL, client)
+		p.source, err = newPrometheus(server.URL, client)
 	} else if err == nil {
-		p.source = &fromWebhook{endpoint.URL, client}
+		p.source = &fromWebhook{server.URL, client}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s.%w", kind, err)

@@ -27,6 +27,7 @@ import (
 
 	everynode "everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/controller/endpoint"
 	"everynode.dev/everynode/internal/policy"
 )
 
@@ -242,12 +243,12 @@ func (p *provider) publicly(ctx context.Context, err error) string {
 	switch {
 	case errors.As(err, &shown):
 		return shown.message
-	case errors.Is(err, errTooLong):
-		return errTooLong.Error()
-	case errors.Is(err, errRedirect):
-		return errRedirect.Error()
-	case errors.Is(err, errToken):
-		return errToken.Error()
+	case errors.Is(err, endpoint.ErrTooLong):
+		return endpoint.ErrTooLong.Error()
+	case errors.Is(err, endpoint.ErrRedirect):
+		return "the provider answers with a redirect, which is not followed"
+	case errors.Is(err, endpoint.ErrToken):
+		return "the token of the provider cannot be read"
 	case errors.Is(err, errNaN):
 		return errNaN.Error()
 	case ctx.Err() != nil, errors.As(err, &network) && network.Timeout():

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package analyses
+// Package endpoint makes the HTTP clients of servers that the administrator of the manager names: providers of analyses, and targets of notifications.
+//
+// # Rule
+//
+// A server that is slow, redirects, or answers more than it should costs no more than the timeout and the limits of its client. Secrets are files that are read
+// for each request, so they can be replaced while the manager runs, and no error shows what they contain.
+package endpoint
 
 import (
 	"bytes"
@@ -17,20 +23,25 @@ import (
 	"everynode.dev/everynode/api/config/v1alpha1"
 )
 
-// Limits of what a provider may answer, and of the file with a token.
+// Limits of what a server may answer, and of the file with a secret.
 const (
 	maxResponse = 1 << 20
 	maxHeader   = 64 << 10
-	maxToken    = 64 << 10
+	maxSecret   = 64 << 10
 )
 
+// Concurrency is how many requests of one client are under way at once.
+const Concurrency = 8
+
+// The errors of requests that are no errors of the network.
 var (
-	errTooLong  = errors.New("the answer is longer than 1 MiB")
-	errRedirect = errors.New("the provider answers with a redirect, which is not followed")
+	ErrTooLong  = errors.New("the answer is longer than 1 MiB")
+	ErrRedirect = errors.New("the server answers with a redirect, which is not followed")
+	ErrToken    = errors.New("the file with the token cannot be read, or has none")
 )
 
-// newClient returns the HTTP client of one provider. It follows no redirect, and reads no more than it must.
-func newClient(e *v1alpha1.ProviderEndpoint, timeout time.Duration) (*http.Client, error) {
+// NewClient returns the HTTP client of one server. It follows no redirect, and reads no more than it must.
+func NewClient(e *v1alpha1.ProviderEndpoint, timeout time.Duration) (*http.Client, error) {
 	u, err := url.Parse(e.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
@@ -44,7 +55,7 @@ func newClient(e *v1alpha1.ProviderEndpoint, timeout time.Duration) (*http.Clien
 	}
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, DisableCompression: true,
-		MaxResponseHeaderBytes: maxHeader, ResponseHeaderTimeout: timeout, TLSHandshakeTimeout: timeout, IdleConnTimeout: time.Minute, MaxConnsPerHost: concurrency,
+		MaxResponseHeaderBytes: maxHeader, ResponseHeaderTimeout: timeout, TLSHandshakeTimeout: timeout, IdleConnTimeout: time.Minute, MaxConnsPerHost: Concurrency,
 	}
 	if e.CAFile != "" {
 		data, err := os.ReadFile(e.CAFile)
@@ -59,7 +70,7 @@ func newClient(e *v1alpha1.ProviderEndpoint, timeout time.Duration) (*http.Clien
 	return &http.Client{
 		Transport:     &limited{transport, e.BearerTokenFile},
 		Timeout:       timeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },
+		CheckRedirect: func(*http.Request, []*http.Request) error { return ErrRedirect },
 	}, nil
 }
 
@@ -72,12 +83,12 @@ type limited struct {
 // RoundTrip implements http.RoundTripper.
 func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	if l.token != "" {
-		token, err := readToken(l.token)
+		token, err := ReadSecret(l.token)
 		if err != nil {
 			if r.Body != nil {
 				_ = r.Body.Close()
 			}
-			return nil, err
+			return nil, ErrToken
 		}
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -90,20 +101,22 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-func readToken(file string) (string, error) {
+// ReadSecret reads a file with a secret of one line.
+func ReadSecret(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return "", errToken
+		return "", err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxToken))
-	if data = bytes.TrimSpace(data); err != nil || len(data) == 0 || bytes.ContainsAny(data, "\r\n") {
-		return "", errToken
+	data, err := io.ReadAll(io.LimitReader(f, maxSecret))
+	if err != nil {
+		return "", err
+	}
+	if data = bytes.TrimSpace(data); len(data) == 0 || bytes.ContainsAny(data, "\r\n") {
+		return "", errors.New("it must have exactly one line")
 	}
 	return string(data), nil
 }
-
-var errToken = errors.New("the token of the provider cannot be read")
 
 // limitedBody is a body that fails when it is too long: half an answer is none.
 type limitedBody struct {
@@ -118,7 +131,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= n; b.left < 0 {
-		return 0, errTooLong
+		return 0, ErrTooLong
 	}
 	return n, err
 }
