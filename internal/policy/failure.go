@@ -214,7 +214,10 @@ func (r *run) hold() {
 func (r *run) reportFailure() {
 	st, f := r.out.Status, r.failure
 	st.RejectedRevision = r.target().Name
-	st.Failure = &v1alpha1.RolloutFailure{Wave: f.Wave, Action: v1alpha1.FailurePause, Message: f.Message}
+	st.Failure = &v1alpha1.RolloutFailure{Wave: f.Wave, Action: v1alpha1.FailurePause, Message: f.Message, At: second(r.s.Now)}
+	if r.last != nil && r.last.Failure != nil {
+		st.Failure.At = r.last.Failure.At
+	}
 	if f.Undo {
 		st.Failure.Action = v1alpha1.FailureUndo
 	}

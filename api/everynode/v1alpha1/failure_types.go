@@ -115,6 +115,10 @@ type RolloutFailure struct {
 	// Action is what follows: Pause or Undo.
 	Action FailureAction `json:"action"`
 
+	// At is when the revision failed.
+	// +optional
+	At *metav1.Time `json:"at,omitempty"`
+
 	// Message is a sentence, for people.
 	// +optional
 	Message string `json:"message,omitempty"`
