@@ -90,6 +90,8 @@ type Result struct {
 	// Judged are the approvals with a status that is to be written.
 	Judged []v1alpha1.RolloutApproval
 	Events []Event
+	// Notices are what programs outside of the cluster are notified of, in their order.
+	Notices []Notice
 	// Questions are what is to be measured from now on, until the next decision.
 	Questions []Question
 	// Wake is when to decide again although nothing happens; 0 for never.

@@ -136,26 +136,42 @@ func (r *run) changes() {
 		r.waveChanged(&st.Waves[i])
 	}
 	r.answersChanged()
-	if st.Phase == was.Phase {
-		return
+	if st.Phase != was.Phase {
+		r.phaseChanged(was.Phase)
 	}
+	r.repeatNotice()
+}
+
+func (r *run) phaseChanged(was v1alpha1.Phase) {
+	st, target := r.out.Status, r.out.Status.TargetRevision
 	switch st.Phase {
 	case v1alpha1.PhaseComplete:
-		if was.Phase != "" {
-			r.event(false, ReasonRolloutCommitted, "All nodes have revision %s.", target)
+		if was == "" {
+			break
+		}
+		text := fmt.Sprintf("All nodes have revision %s.", target)
+		r.event(false, ReasonRolloutCommitted, "%s", text)
+		if was == v1alpha1.PhaseUndoing {
+			r.endNotice(NoticeUndone, text)
+		} else {
+			r.endNotice(NoticeComplete, text)
 		}
 	case v1alpha1.PhaseUndoing:
 		if r.failure != nil {
 			r.event(true, ReasonRolloutUndone, "Revision %s has failed: nodes return to the committed revision %s. %s", target, st.CommittedRevision, r.failure.Message)
+			r.failedNotice()
 			break
 		}
 		r.event(true, ReasonRolloutUndone, "The template describes the committed revision %s again: all nodes return to it, without waves.", target)
 	case v1alpha1.PhaseFailed:
-		if was.Phase == v1alpha1.PhaseUndoing {
-			r.event(false, ReasonRolloutUndoEnded, "The nodes have returned to the committed revision %s.", st.CommittedRevision)
+		if was == v1alpha1.PhaseUndoing {
+			text := fmt.Sprintf("The nodes have returned to the committed revision %s.", st.CommittedRevision)
+			r.event(false, ReasonRolloutUndoEnded, "%s", text)
+			r.endNotice(NoticeUndone, text)
 			break
 		}
 		r.event(true, ReasonRolloutFailed, "Revision %s has failed: no further node gets it. %s", target, r.failure.Message)
+		r.failedNotice()
 	case v1alpha1.PhaseRejected:
 		r.event(true, ReasonRolloutRejected, "Revision %s was rejected: no further node gets it.", target)
 	case v1alpha1.PhaseStalled:
@@ -175,21 +191,22 @@ func (r *run) waveChanged(w *v1alpha1.WaveStatus) {
 	if w.Phase == before || w.Nodes == 0 && w.Phase != v1alpha1.WaveWaitingForApproval {
 		return
 	}
-	target := r.out.Status.TargetRevision
+	text := r.waveText(w)
 	switch w.Phase {
 	case v1alpha1.WaveRolling:
-		if before == v1alpha1.WavePending {
-			r.event(false, ReasonWaveStarted, "The wave %s of revision %s begins on %d nodes.", w.Name, target, w.Nodes)
-		} else {
-			r.event(true, ReasonSoakRestarted, "The wave %s of revision %s is not available on all nodes any more: its soak starts again.", w.Name, target)
+		if before != v1alpha1.WavePending {
+			r.event(true, ReasonSoakRestarted, "The wave %s of revision %s is not available on all nodes any more: its soak starts again.", w.Name, r.out.Status.TargetRevision)
+			return
 		}
+		r.event(false, ReasonWaveStarted, "%s", text)
 	case v1alpha1.WaveSoaking:
-		r.event(false, ReasonSoakStarted, "The wave %s of revision %s is complete on %d nodes and is being observed.", w.Name, target, w.Nodes)
+		r.event(false, ReasonSoakStarted, "%s", text)
 	case v1alpha1.WaveWaitingForApproval:
-		r.event(true, ReasonApprovalNeeded, "The wave %s of revision %s is complete: create a RolloutApproval to continue.", w.Name, target)
+		r.event(true, ReasonApprovalNeeded, "%s", text)
 	case v1alpha1.WavePassed:
-		r.event(false, ReasonWavePassed, "The wave %s of revision %s has passed.", w.Name, target)
+		r.event(false, ReasonWavePassed, "%s", text)
 	}
+	r.waveNotice(w, false)
 }
 
 // second is a time as an API object shows it. It is kept in full, and shortened when it is written.

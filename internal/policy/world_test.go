@@ -38,6 +38,7 @@ type world struct {
 	unread     bool
 	out        policy.Result
 	events     []string
+	notices    []policy.Notice
 	neighbours *policy.Neighbours
 	answers    []policy.Answer
 	measuring  policy.Measuring
@@ -145,6 +146,7 @@ func (w *world) jump(wall, elapsed time.Duration) {
 			w.unstored[a.Name] = true
 		}
 	}
+	w.notices = append(w.notices, w.out.Notices...)
 	for _, e := range w.out.Events {
 		w.events = append(w.events, e.Reason)
 	}

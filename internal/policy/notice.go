@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// NoticeType is what a Notice is about.
+type NoticeType string
+
+// The types of notices.
+const (
+	// NoticeWaveBegun: the nodes of a wave may be updated.
+	NoticeWaveBegun NoticeType = "wave-begun"
+	// NoticeSoaking: all nodes of a wave are updated and available, and the wave is being observed.
+	NoticeSoaking NoticeType = "soaking"
+	// NoticeAwaitingApproval: a wave has soaked, and waits for a RolloutApproval.
+	NoticeAwaitingApproval NoticeType = "awaiting-approval"
+	// NoticeFailed: the revision has failed, or a user asked for its undo. No further node gets it.
+	NoticeFailed NoticeType = "failed"
+	// NoticeUndone: all nodes have returned to the committed revision.
+	NoticeUndone NoticeType = "undone"
+	// NoticeComplete: all waves have passed, and all nodes have the revision.
+	NoticeComplete NoticeType = "complete"
+)
+
+// NoticeTypes returns all types of notices, in the order in which a rollout comes to them.
+func NoticeTypes() []NoticeType {
+	return []NoticeType{NoticeWaveBegun, NoticeSoaking, NoticeAwaitingApproval, NoticeFailed, NoticeUndone, NoticeComplete}
+}
+
+// Notice is a moment of a rollout that programs outside of the cluster may want to know of. The first process that decides about a rollout which another process
+// has begun repeats the newest notice about the active wave, or about the failure: that process may have ended before it could send it.
+type Notice struct {
+	Type   NoticeType
+	Set    Set
+	Policy string
+	// UID and Dialect are those of the set. Decide does not know them: its caller fills them in.
+	UID     types.UID
+	Dialect string
+	// Revision is the name of the target, Number its number, and Committed the name of the committed revision.
+	Revision  string
+	Number    int64
+	Committed string
+	// Attempt is when the rollout began, in seconds since 1970: a retry begins another one. It is 0 for a rollout that has ended.
+	Attempt int64
+	// Wave is empty for a notice that is about no wave.
+	Wave string
+	// Counts are those of the wave, or of the whole set; nil if they are not known.
+	Counts *NoticeCounts
+	// At is when it happened.
+	At rollout.Time
+	// Occurrence is when the wave became complete, in seconds since 1970: it may become so again. It is 0 for what happens once.
+	Occurrence int64
+	// Reason is why, and Next what follows: sentences for people. Next may be empty.
+	Reason, Next string
+	// Repeated is whether an earlier process may have sent it.
+	Repeated bool
+}
+
+// NoticeCounts are numbers of nodes.
+type NoticeCounts struct{ Nodes, Updated, Available, Failed int32 }
+
+// ID identifies what a notice is about: it is the same when the notice is repeated, by whatever process. It has only hexadecimal digits.
+func (n *Notice) ID() string {
+	of := fmt.Sprintf("%q %q %d %d %q %q %d", n.UID, n.Revision, n.Number, n.Attempt, n.Wave, n.Type, n.Occurrence)
+	sum := sha256.Sum256([]byte(of))
+	return hex.EncodeToString(sum[:16])
+}
+
+// notice makes a notice of something that happens now.
+func (r *run) notice(kind NoticeType, reason, next string) *Notice {
+	st := r.out.Status
+	n := Notice{
+		Type: kind, Set: r.in.Set, Policy: r.p.Name, Revision: st.TargetRevision, Number: st.TargetNumber, Committed: st.CommittedRevision,
+		Attempt: seconds(st.StartedAt), At: r.s.Now, Reason: reason, Next: next,
+	}
+	r.out.Notices = append(r.out.Notices, n)
+	return &r.out.Notices[len(r.out.Notices)-1]
+}
+
+// waveNotice makes the notice of the phase that a wave is in. What a wave that has passed leads to is in the notices of others.
+func (r *run) waveNotice(w *v1alpha1.WaveStatus, repeated bool) {
+	var n *Notice
+	since := (*metav1.Time)(nil)
+	switch w.Phase {
+	case v1alpha1.WaveRolling:
+		n, since = r.notice(NoticeWaveBegun, r.waveText(w), r.afterWave(w)), w.RollingSince
+	case v1alpha1.WaveSoaking:
+		n, since = r.notice(NoticeSoaking, r.waveText(w), r.afterWave(w)), w.CompletedAt
+		n.Occurrence = seconds(w.CompletedAt)
+	case v1alpha1.WaveWaitingForApproval:
+		n, since = r.notice(NoticeAwaitingApproval, r.waveText(w), r.afterWave(w)), w.WaitingSince
+		n.Occurrence = seconds(w.CompletedAt) // another process may have the wave wait again, after it has measured its analyses
+	default:
+		return
+	}
+	n.Wave, n.Counts, n.Repeated = w.Name, &NoticeCounts{w.Nodes, w.Updated, w.Available, w.Failed}, repeated
+	if since != nil {
+		n.At = rollout.Time(since.UnixNano())
+	}
+}
+
+// waveText describes the phase that a wave is in.
+func (r *run) waveText(w *v1alpha1.WaveStatus) string {
+	target := r.out.Status.TargetRevision
+	switch w.Phase {
+	case v1alpha1.WaveRolling:
+		return fmt.Sprintf("The wave %s of revision %s begins on %d nodes.", w.Name, target, w.Nodes)
+	case v1alpha1.WaveSoaking:
+		return fmt.Sprintf("The wave %s of revision %s is complete on %d nodes and is being observed.", w.Name, target, w.Nodes)
+	case v1alpha1.WaveWaitingForApproval:
+		return fmt.Sprintf("The wave %s of revision %s is complete: create a RolloutApproval to continue.", w.Name, target)
+	default:
+		return fmt.Sprintf("The wave %s of revision %s has passed.", w.Name, target)
+	}
+}
+
+// afterWave says what follows the phase that a wave is in.
+func (r *run) afterWave(w *v1alpha1.WaveStatus) string {
+	k := slices.IndexFunc(r.p.Waves, func(p Wave) bool { return p.Name == w.Name })
+	if k < 0 {
+		return ""
+	}
+	p, then := &r.p.Waves[k], r.followingWave(k)
+	approved := then
+	if p.Approval {
+		approved = "the wave needs a RolloutApproval"
+	}
+	var parts []string
+	switch w.Phase {
+	case v1alpha1.WaveRolling:
+		if parts = append(parts, "When all its nodes are updated and available, "); p.Soak > 0 {
+			parts = append(parts, fmt.Sprintf("the wave is observed for %s.", p.Soak))
+			break
+		}
+		parts = append(parts, approved, ".")
+	case v1alpha1.WaveSoaking:
+		if parts = append(parts, fmt.Sprintf("When it has been observed for %s", p.Soak)); len(p.Analysis) > 0 {
+			parts = append(parts, " and its analyses pass")
+		}
+		parts = append(parts, ", ", approved, ".")
+	default:
+		parts = append(parts, "When the wave is approved, ", then, ".")
+	}
+	return strings.Join(parts, "")
+}
+
+// followingWave says what begins when a wave has passed: the next wave with a node, or with an approval.
+func (r *run) followingWave(k int) string {
+	for i := k + 1; i < len(r.p.Waves) && i < len(r.waves); i++ {
+		if r.waves[i].nodes+r.waves[i].absent > 0 || r.p.Waves[i].Approval {
+			return fmt.Sprintf("the wave %s begins", r.p.Waves[i].Name)
+		}
+	}
+	return "the rollout is complete"
+}
+
+// failedNotice makes the notice of a failure, unless the last decision has known it.
+func (r *run) failedNotice() {
+	if r.last != nil && r.last.Failure != nil {
+		return
+	}
+	r.failureNotice(false)
+}
+
+func (r *run) failureNotice(repeated bool) {
+	next := "Nothing starts until the template changes, or a RolloutApproval with the decision Retry is created."
+	if r.failure.Undo && r.mayUndo() {
+		next = fmt.Sprintf("The nodes return to the committed revision %s.", r.out.Status.CommittedRevision)
+	}
+	n := r.notice(NoticeFailed, r.failure.Message, next)
+	n.Wave, n.Repeated = r.failure.Wave, repeated
+	for i := range r.out.Status.Waves {
+		if w := &r.out.Status.Waves[i]; w.Name == n.Wave {
+			n.Counts = &NoticeCounts{w.Nodes, w.Updated, w.Available, w.Failed}
+		}
+	}
+	if f := r.out.Status.Failure; f != nil && f.At != nil {
+		n.At = rollout.Time(f.At.UnixNano())
+	}
+}
+
+// endNotice makes the notice of a rollout, or an undo, that has ended on all nodes.
+func (r *run) endNotice(kind NoticeType, reason string) {
+	n := r.notice(kind, reason, "")
+	if kind == NoticeUndone && r.failure != nil {
+		n.Wave = r.failure.Wave
+		n.Next = "Nothing starts until the template changes, or a RolloutApproval with the decision Retry is created."
+		return
+	}
+	n.Counts = &NoticeCounts{}
+	for i := range r.s.Nodes {
+		if !member(&r.s.Nodes[i]) || r.left[i] {
+			continue
+		}
+		n.Counts.Nodes++
+		if r.standing[i].Updated {
+			n.Counts.Updated++
+		}
+		if r.standing[i].Available {
+			n.Counts.Available++
+		}
+	}
+}
+
+// repeatNotice repeats the newest notice about a rollout that another process has begun, unless this decision makes a newer one.
+func (r *run) repeatNotice() {
+	if !r.in.Restored || r.last == nil || len(r.out.Notices) > 0 || r.atRest() {
+		return
+	}
+	st := r.out.Status
+	switch st.Phase {
+	case v1alpha1.PhaseFailed, v1alpha1.PhaseUndoing:
+		if st.Failure != nil && st.Failure.At != nil && r.failure != nil {
+			r.failureNotice(true)
+		}
+	case v1alpha1.PhaseRolling, v1alpha1.PhaseWaitingForWindow, v1alpha1.PhaseSoaking, v1alpha1.PhaseWaitingForApproval:
+		for i := range st.Waves {
+			if st.Waves[i].Name == st.Wave && st.Waves[i].Nodes > 0 {
+				r.waveNotice(&st.Waves[i], true)
+			}
+		}
+	}
+}
+
+// seconds is a time of a status in seconds since 1970; 0 for none.
+func seconds(t *metav1.Time) int64 {
+	if t == nil {
+		return 0
+	}
+	return t.Unix()
+}
