@@ -28,7 +28,7 @@ type AnalysisProvider struct {
 	Webhook *ProviderEndpoint `json:"webhook,omitempty"`
 }
 
-// ProviderEndpoint is where a provider is reached.
+// ProviderEndpoint is where a provider, or a target of notifications, is reached.
 type ProviderEndpoint struct {
 	// URL begins with https:// or http://.
 	URL string `json:"url"`
