@@ -35,7 +35,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Options are the parts of a Controller; all are required but the last four.
+// Options are the parts of a Controller; all are required but the last six.
 type Options struct {
 	Dialects  []dialect.Dialect
 	Index     *clustercache.Index
@@ -47,10 +47,12 @@ type Options struct {
 	Observer  Observer
 	// Workers is the number of sets that are worked on at once.
 	Workers int
-	// PullJobs may be nil: then nothing is pulled ahead. Without Policies there are no rollout policies, and without Analyses those of policies have no answer.
+	// PullJobs may be nil: then nothing is pulled ahead. Without Policies there are no rollout policies, without Analyses those of policies have no answer, and
+	// without Notices no program is notified.
 	PullJobs PullJobs
 	Policies Policies
 	Analyses Analyses
+	Notices  Notices
 	// Late is whether the sets of an optional dialect have not been read yet, while the others are served; it may be nil.
 	Late func() bool
 	// UpstreamWorks is whether kube-controller-manager keeps the pods of apps/v1, and not this manager; nil where it does not.

@@ -31,6 +31,12 @@ type Policies interface {
 	Report(set policy.Set, of []*policy.Policy, status *v1alpha1.SetStatus, judged []v1alpha1.RolloutApproval)
 }
 
+// Notices take what programs outside of the cluster are notified of. No pass waits for that.
+type Notices interface {
+	// Notify takes notices that belong to the status which was reported last.
+	Notify(notices []policy.Notice)
+}
+
 // Governance is what applies to a set.
 type Governance struct {
 	Policies  []*policy.Policy
@@ -233,6 +239,12 @@ func (p *pass) reportGoverned(out *policy.Result, plan *rollout.Plan, now time.T
 		p.c.Events.Event(p.object(), kind, e.Reason, e.Message)
 	}
 	p.c.Policies.Report(policyinput.SetOf(p.w), p.rules.Policies, out.Status, out.Judged)
+	if p.c.Notices != nil && len(out.Notices) > 0 {
+		for i := range out.Notices {
+			out.Notices[i].UID, out.Notices[i].Dialect = p.w.UID, p.key.Dialect
+		}
+		p.c.Notices.Notify(out.Notices)
+	}
 }
 
 // reportBlocked reports a set that another controller of its dialect keeps Everynode from, unless its policy has a status of it already, with which the

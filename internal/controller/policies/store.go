@@ -38,6 +38,8 @@ type Options struct {
 	Selected func(p *policy.Policy) []policy.Set
 	// Check returns why the analyses of a policy cannot be measured.
 	Check func(p *v1alpha1.RolloutPolicy) []string
+	// Send sends notices. It must not block.
+	Send func(ctx context.Context, notices []policy.Notice)
 }
 
 // Store is the store. Make one with New.
@@ -85,6 +87,8 @@ type entry struct {
 	read   *policy.Policy
 	// sets are what the loop has reported since this process began.
 	sets map[setName]*v1alpha1.SetStatus
+	// notices are those that have not been sent.
+	notices []waiting
 }
 
 type setName struct {
@@ -284,7 +288,7 @@ func (s *Store) put(object *v1alpha1.RolloutPolicy, problem string) {
 	was := s.policies[name]
 	e := &entry{object: object, read: read, sets: map[setName]*v1alpha1.SetStatus{}}
 	if was != nil && was.object.UID == object.UID {
-		e.sets = was.sets
+		e.sets, e.notices = was.sets, was.notices
 	}
 	s.policies[name] = e
 	for _, a := range s.approvals {

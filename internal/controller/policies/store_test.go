@@ -5,6 +5,7 @@ package policies
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -67,6 +68,8 @@ type bench struct {
 	// hangs ends the patches in the namespace ns, if it is not nil, and hanging is how many have begun.
 	hangs   <-chan struct{}
 	hanging int
+	// sent are the notices that were sent, each with how many statuses had been written.
+	sent []string
 }
 
 func newBench(t *testing.T, says error, objects ...runtime.Object) *bench {
@@ -109,6 +112,13 @@ func newBench(t *testing.T, says error, objects ...runtime.Object) *bench {
 				problems = append(problems, "spec.analyses[0].success: bad")
 			}
 			return problems
+		},
+		Send: func(_ context.Context, notices []policy.Notice) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			for i := range notices {
+				b.sent = append(b.sent, fmt.Sprintf("%s after %d writes", notices[i].Wave, len(b.patches)))
+			}
 		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())

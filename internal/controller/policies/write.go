@@ -36,10 +36,13 @@ func (s *Store) work(ctx context.Context, name types.NamespacedName) (slow bool)
 	if ctx.Err() != nil {
 		return false
 	}
+	notices := s.waitingNotices(name)
 	// The status has the states of approvals that could not be written, so it comes after them, whatever came of them.
 	slow, err := s.writeApprovals(ctx, name)
 	began := s.Clock.Now()
-	if err = errors.Join(err, s.writeStatus(ctx, name)); err != nil {
+	written, statusErr := s.writeStatus(ctx, name)
+	s.release(ctx, name, notices, written)
+	if err = errors.Join(err, statusErr); err != nil {
 		klog.FromContext(ctx).Error(err, "Could not write the status of a rollout policy; trying again", "rolloutPolicy", name.String())
 		s.queue.AddRateLimited(name)
 	} else {
@@ -113,13 +116,13 @@ func (s *Store) decisions(of types.NamespacedName, e *entry) []v1alpha1.Decision
 	return all
 }
 
-// writeStatus writes the status of a policy if it has changed.
-func (s *Store) writeStatus(ctx context.Context, name types.NamespacedName) error {
+// writeStatus writes the status of a policy if it has changed, and reports whether what has been reported is written.
+func (s *Store) writeStatus(ctx context.Context, name types.NamespacedName) (written bool, err error) {
 	s.mu.Lock()
 	e := s.policies[name]
 	if e == nil || !s.isRead() {
 		s.mu.Unlock()
-		return nil
+		return false, nil
 	}
 	object, read := e.object, e.read
 	reported := map[setName]*v1alpha1.SetStatus{}
@@ -131,13 +134,14 @@ func (s *Store) writeStatus(ctx context.Context, name types.NamespacedName) erro
 	status.Decisions = s.decisions(name, e)
 	switch {
 	case !complete && !slices.Equal(object.Status.Decisions, status.Decisions): // no decision waits for a set that has not been reported
-		return s.patch(ctx, v1alpha1.ResourcePolicies, &object.ObjectMeta, map[string]any{"decisions": status.Decisions})
+		return false, s.patch(ctx, v1alpha1.ResourcePolicies, &object.ObjectMeta, map[string]any{"decisions": status.Decisions})
 	case !complete || same(&object.Status, &status):
-		return nil
+		return complete, nil
 	}
-	return s.patch(ctx, v1alpha1.ResourcePolicies, &object.ObjectMeta, whole{
+	err = s.patch(ctx, v1alpha1.ResourcePolicies, &object.ObjectMeta, whole{
 		RolloutPolicyStatus: status, Sets: status.Sets, Decisions: status.Decisions,
 	})
+	return err == nil, err
 }
 
 // whole is a status whose lists are null where they are empty: a merge patch keeps what is absent.
