@@ -52,6 +52,7 @@ const (
 	policyAnalyses
 	policyApproval
 	policyRolling
+	notified
 )
 
 // Declared returns all metrics of the manager's own.
@@ -78,6 +79,7 @@ func Declared() []Declaration {
 		policyRolling:  {"everynode_policy_wave_rolling_since_seconds", "gauge", "Since when nodes of a wave have been being updated, in seconds since 1970. Of several waves it is the one that has taken longest. Absent when no set has the phase Rolling.", nil, false},
 		policyAnalyses: {"everynode_policy_analyses", "gauge", "Analyses that the active wave of a rollout waits for, and the questions about alerts that hold updates, by the newest answer: Pass, Fail or Unknown, also before the first one.", []string{"answer"}, false},
 		policyApproval: {"everynode_policy_approval_missing_since_seconds", "gauge", "Since when a wave has been waiting for an approval, in seconds since 1970. Of several waves it is the one that has waited longest. Absent when none waits.", nil, false},
+		notified:       {"everynode_notifications_total", "counter", "Notifications of the steps of rollouts, by target and result: sent (the target has accepted it), retried (an attempt has failed, and is repeated), failed (it is lost: the target has refused it, or its delivery was tried for too long) or dropped (it is lost: the queue was full).", []string{"target", "result"}, false},
 	}
 }
 
@@ -88,6 +90,7 @@ type Metrics struct {
 	decide   *prometheus.HistogramVec
 	writes   *prometheus.CounterVec
 	conflict *prometheus.GaugeVec
+	notified *prometheus.CounterVec
 
 	// Window is that of writes. It may be nil, and is to be set before the first Collect.
 	Window func() int
@@ -128,12 +131,13 @@ func New(perSet bool) *Metrics {
 		}
 		m.descs = append(m.descs, prometheus.NewDesc(d.Name, d.Help, labels, nil))
 	}
-	h, w, c := all[decideSeconds], all[writes], all[conflicts]
+	h, w, c, n := all[decideSeconds], all[writes], all[conflicts], all[notified]
 	m.decide = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: h.Name, Help: h.Help, Buckets: prometheus.ExponentialBuckets(0.00005, 4, 9),
 	}, h.Labels)
 	m.writes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: w.Name, Help: w.Help}, w.Labels)
 	m.conflict = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: c.Name, Help: c.Help}, c.Labels)
+	m.notified = prometheus.NewCounterVec(prometheus.CounterOpts{Name: n.Name, Help: n.Help}, n.Labels)
 	return m
 }
 
@@ -181,6 +185,18 @@ func (m *Metrics) Count(verb string, answer apply.Answer) {
 	m.writes.WithLabelValues(verb, answer.String()).Inc()
 }
 
+// Notified counts one result of a target of notifications.
+func (m *Metrics) Notified(target, result string) { m.notified.WithLabelValues(target, result).Inc() }
+
+// MayNotify makes the counts of targets begin with 0, so that the first loss is an increase.
+func (m *Metrics) MayNotify(targets, results []string) {
+	for _, target := range targets {
+		for _, result := range results {
+			m.notified.WithLabelValues(target, result)
+		}
+	}
+}
+
 // Conflict records whether a dialect holds still because another controller is at work. Nothing is decided then, so no update comes further; when that
 // ends they look as if they had just begun.
 func (m *Metrics) Conflict(dialect string, yes bool) {
@@ -208,7 +224,8 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.decide.Describe(ch)
 	m.writes.Describe(ch)
 	m.conflict.Describe(ch)
-	for _, d := range m.descs[window:] {
+	m.notified.Describe(ch)
+	for _, d := range m.descs[window:notified] {
 		ch <- d
 	}
 }
@@ -218,6 +235,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.decide.Collect(ch)
 	m.writes.Collect(ch)
 	m.conflict.Collect(ch)
+	m.notified.Collect(ch)
 	if m.Window != nil {
 		ch <- prometheus.MustNewConstMetric(m.descs[window], prometheus.GaugeValue, float64(m.Window()))
 	}

@@ -40,6 +40,8 @@ func filled(perSet bool) *Metrics {
 	m.Count("create", apply.Done)
 	m.Wrote("status", errors.New("broken pipe"))
 	m.Conflict("kruise", true)
+	m.MayNotify([]string{"chat", "pager"}, []string{"sent", "dropped"})
+	m.Notified("chat", "sent")
 	m.Window = func() int { return 32 }
 	m.Reading = func() bool { return false }
 	m.CertificateEnds = func() (time.Time, bool) { return time.Unix(1800000000, 0), true }
@@ -71,6 +73,20 @@ everynode_dialect_conflict{dialect="kruise"} 1
 `, "LASTHELP", Declared()[lastProgress].Help, 1)
 	if err := testutil.CollectAndCompare(filled(false), strings.NewReader(want),
 		"everynode_sets", "everynode_set_budget_limit", "everynode_set_last_progress_seconds", "everynode_writes_total", "everynode_dialect_conflict"); err != nil {
+		t.Error(err)
+	}
+}
+
+// The counts of targets begin with 0.
+func TestNotificationsAreCounted(t *testing.T) {
+	want := "# HELP everynode_notifications_total " + Declared()[notified].Help + `
+# TYPE everynode_notifications_total counter
+everynode_notifications_total{result="dropped",target="chat"} 0
+everynode_notifications_total{result="dropped",target="pager"} 0
+everynode_notifications_total{result="sent",target="chat"} 1
+everynode_notifications_total{result="sent",target="pager"} 0
+`
+	if err := testutil.CollectAndCompare(filled(false), strings.NewReader(want), "everynode_notifications_total"); err != nil {
 		t.Error(err)
 	}
 }
