@@ -11,6 +11,7 @@ import (
 
 	"everynode.dev/everynode/api/config/v1alpha1"
 	"everynode.dev/everynode/internal/controller/analyses"
+	"everynode.dev/everynode/internal/controller/notifications"
 )
 
 // parseConfiguration decodes a configuration file; an unknown or repeated field is an error.
@@ -42,14 +43,24 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 		}
 	}
 	o.fillIn()
-	if err := o.validate(); err != nil || o.analysisProviders == "" {
+	if err := o.validate(); err != nil {
 		return err
 	}
-	all, err := analyses.ReadProviders(o.analysisProviders)
-	if err != nil {
-		return usagef("--analysis-providers %s: %v", o.analysisProviders, err)
+	return o.readServers()
+}
+
+// readServers reads the files that name servers.
+func (o *options) readServers() (err error) {
+	if o.analysisProviders != "" {
+		if o.providers, err = analyses.ReadProviders(o.analysisProviders); err != nil {
+			return usagef("--analysis-providers %s: %v", o.analysisProviders, err)
+		}
 	}
-	o.providers = all
+	if o.notificationTargets != "" {
+		if o.targets, err = notifications.ReadTargets(o.notificationTargets); err != nil {
+			return usagef("--notification-targets %s: %v", o.notificationTargets, err)
+		}
+	}
 	return nil
 }
 
@@ -86,6 +97,7 @@ func (o *options) merge(fs *pflag.FlagSet, c *v1alpha1.ManagerConfiguration) err
 		take(fs, "pull-secret-namespaces", &o.pullSecretNamespaces, &c.PullSecretNamespaces)
 	}
 	take(fs, "analysis-providers", &o.analysisProviders, c.AnalysisProviders)
+	take(fs, "notification-targets", &o.notificationTargets, c.NotificationTargets)
 	if c.Dialects != nil {
 		take(fs, "dialects", &o.dialects, &c.Dialects)
 	}

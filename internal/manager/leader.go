@@ -36,6 +36,7 @@ import (
 	"everynode.dev/everynode/internal/controller/conflict"
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/controller/metrics"
+	"everynode.dev/everynode/internal/controller/notifications"
 	"everynode.dev/everynode/internal/controller/policies"
 	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/features"
@@ -58,6 +59,7 @@ type leader struct {
 	pulls      *pulls // nil if image pulls are not served
 	policies   *policies.Store
 	analyses   *analyses.Runner
+	notices    *notifications.Sender
 	// upstream is whether another controller keeps the pods of apps/v1; nil if that is not looked for.
 	upstream func() bool
 
@@ -112,6 +114,8 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	}
 	realClock := clock.RealClock{}
 	l := &leader{metrics: metrics.New(o.metricsPerSet), analyses: analyses.New(o.providers, realClock), client: client, events: newEvents(), namespace: o.namespace, leaseGuard: t, served: o.dialects, slow: newSlowLease(client, o.namespace)}
+	l.notices = notifications.New(o.targets, realClock, l.metrics.Notified)
+	l.metrics.MayNotify(o.targets.Names(), notifications.Results())
 	recorder := newSparing(l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource}), realClock)
 	index := clustercache.NewIndex(func(key clustercache.Key) { l.controller.Enqueue(key) })
 	all, err := l.build(o, cfg, recorder)
@@ -141,11 +145,12 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 		Changed:  func(namespace string) { l.controller.EnqueueNamespace(namespace) },
 		Selected: func(p *policy.Policy) []policy.Set { return l.controller.Selected(p) },
 		Check:    o.providers.Check,
+		Send:     l.notices.Send,
 	})
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
 		Revisions: executor.NewRevisions(revisions), Sets: daemonset.NewSets(sets, resourcesOf(all)),
-		PullJobs: l.pullJobs(), Policies: l.policies, Analyses: l.analyses, Late: l.late.Load, UpstreamWorks: l.upstream,
+		PullJobs: l.pullJobs(), Policies: l.policies, Analyses: l.analyses, Notices: l.policies, Late: l.late.Load, UpstreamWorks: l.upstream,
 		Executor: &executor.Executor{
 			Index: index, Pods: executor.NewPods(client), Pace: pace, Events: recorder, Clock: realClock, Count: l.metrics.Count,
 			Slow: l.slow.Lane(client),
@@ -300,6 +305,7 @@ func (l *leader) Start(ctx context.Context) error {
 	}
 	wg.Go(func() { l.policies.Run(ctx) })
 	wg.Go(func() { l.analyses.Run(ctx) })
+	wg.Go(func() { l.notices.Run(ctx) })
 	began := time.Now()
 	defer l.feed.Wait()
 	defer cancel()

@@ -19,6 +19,7 @@ import (
 	"everynode.dev/everynode/api/config/v1alpha1"
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/controller/analyses"
+	"everynode.dev/everynode/internal/controller/notifications"
 	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/features"
 	"everynode.dev/everynode/internal/webhook"
@@ -51,6 +52,10 @@ type options struct {
 	// providers are those of the file analysisProviders, which policies may name.
 	analysisProviders string
 	providers         analyses.Providers
+
+	// targets are those of the file notificationTargets, which are notified of rollouts; nil for none.
+	notificationTargets string
+	targets             *notifications.Targets
 
 	// leftOut is why the dialect kruise is not served although it was requested.
 	leftOut error
@@ -130,6 +135,8 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.pullSecretNamespaces, "pull-secret-namespaces", nil, "The namespaces from which pull secrets of ImagePullJobs may be copied to where the agents of all nodes read them.")
 	fs.StringVar(&o.analysisProviders, "analysis-providers", "", "A file ("+v1alpha1.APIVersion+", kind "+v1alpha1.KindProviders+") with the providers that rollout policies may name in spec.analyses "+
 		"and spec.blockOnAlerts: each a Prometheus or a webhook. It is read when the manager starts.")
+	fs.StringVar(&o.notificationTargets, "notification-targets", "", "A file ("+v1alpha1.APIVersion+", kind "+v1alpha1.KindTargets+") with the webhooks that are notified of the steps of rollouts "+
+		"under rollout policies. It is read when the manager starts.")
 	gates, err := features.New()
 	if err != nil {
 		panic(err) // two gates with one name: every test that creates a command finds this

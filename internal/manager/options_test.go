@@ -100,6 +100,8 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"value in the file":      {head + "concurrentSyncs: 0\n", nil, "--concurrent-syncs must be greater than 0"},
 		"gate in the file":       {head + "featureGates: {Nonsense: true}\n", nil, "Nonsense"},
 		"providers of nowhere":   {"", []string{"--analysis-providers", "/does/not/exist"}, "--analysis-providers /does/not/exist: reading the providers of analyses"},
+		"targets of nowhere":     {"", []string{"--notification-targets", "/does/not/exist"}, "--notification-targets /does/not/exist: reading the targets of notifications"},
+		"targets in the file":    {head + "notificationTargets: /does/not/exist\n", nil, "--notification-targets /does/not/exist:"},
 		"providers in the file":  {head + "analysisProviders: /does/not/exist\n", nil, "--analysis-providers /does/not/exist:"},
 		"not a file of settings": {"{", nil, "configuration file"},
 	} {

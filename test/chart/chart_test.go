@@ -152,6 +152,7 @@ manager:
   flags: {kube-api-qps: 1000000, metrics-per-set: true, vmodule: "a=1,b=2", leader-elect-lease-duration: 20s}
   pullSecretNamespaces: [one, two]
   analysisProviders: providers
+  notificationTargets: targets
   resources: {limits: {memory: 1Gi}}
   nodeSelector: {a: b}
   tolerations: [{key: control-plane, operator: Exists}]

@@ -57,6 +57,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"manager: {image: {digest: abc}}":                        "/manager/image/digest",
 		"manager: {pullSecretNamespaces: [A]}":                   "/manager/pullSecretNamespaces/0",
 		"manager: {analysisProviders: A/B}":                      "/manager/analysisProviders",
+		"manager: {notificationTargets: A/B}":                    "/manager/notificationTargets",
 		"manager: {podDisruptionBudget: {maxUnavailable: 0}}":    "/manager/podDisruptionBudget/maxUnavailable",
 		"agent: {criSocket: unix:///run/a.sock}":                 "/agent/criSocket",
 		"agent: {maxUnavailable: 0%}":                            "/agent/maxUnavailable",
@@ -179,6 +180,7 @@ func TestFlagsAreThose(t *testing.T) {
 	for flag, want := range map[string]string{
 		"dialects": "[native,kruise,openyurt]", "kube-api-qps": "1e+06", "metrics-per-set": "true", "vmodule": "a=1,b=2",
 		"leader-elect-lease-duration": "20s", "pull-secret-namespaces": "[one,two]", "analysis-providers": "/etc/everynode/analysis/providers.yaml",
+		"notification-targets": "/etc/everynode/notifications/targets.yaml",
 	} {
 		if got := managers.Lookup(flag).Value.String(); got != want {
 			t.Errorf("the manager's --%s is %s, want %s", flag, got, want)

@@ -22,6 +22,7 @@ type ManagerConfiguration struct {
 	ConcurrentSyncs        *int            `json:"concurrentSyncs,omitempty"`
 	PullSecretNamespaces   []string        `json:"pullSecretNamespaces,omitempty"`
 	AnalysisProviders      *string         `json:"analysisProviders,omitempty"`
+	NotificationTargets    *string         `json:"notificationTargets,omitempty"`
 	KubeAPIQPS             *float32        `json:"kubeAPIQPS,omitempty"`
 	KubeAPIBurst           *int            `json:"kubeAPIBurst,omitempty"`
 	MetricsBindAddress     *string         `json:"metricsBindAddress,omitempty"`

@@ -51,8 +51,11 @@ type target struct {
 	queue      *queue
 }
 
-// Names are the names of the targets.
+// Names are the names of the targets; nil has none.
 func (t *Targets) Names() []string {
+	if t == nil {
+		return nil
+	}
 	names := make([]string, 0, len(t.all))
 	for _, one := range t.all {
 		names = append(names, one.name)
