@@ -142,10 +142,13 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	l.metrics.Policies = func() []v1alpha1.RolloutPolicy { return l.policies.Policies() }
 	l.policies = policies.New(policies.Options{
 		Client: dynamicClient, Discovery: client.Discovery(), Clock: realClock,
-		Changed:  func(namespace string) { l.controller.EnqueueNamespace(namespace) },
-		Selected: func(p *policy.Policy) []policy.Set { return l.controller.Selected(p) },
-		Check:    o.providers.Check,
-		Send:     l.notices.Send,
+		Changed: func(namespace string) { l.controller.EnqueueNamespace(namespace) },
+		Selected: func(p *policy.Policy) ([]policy.Set, bool) {
+			known := l.synced.Load() && !(p.Advanced() && l.late.Load())
+			return l.controller.Selected(p), known
+		},
+		Check: o.providers.Check,
+		Send:  l.notices.Send,
 	})
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
@@ -272,6 +275,7 @@ func (l *leader) lateChanged(dialect string, late bool) {
 	}
 	if !late {
 		l.controller.EnqueueNamespace(metav1.NamespaceAll) // sets of concurrency groups wait for that
+		l.policies.WriteAll()
 	}
 	for _, d := range l.controller.Dialects {
 		if d.Source.Dialect == dialect {
@@ -322,6 +326,7 @@ func (l *leader) Start(ctx context.Context) error {
 		log.Error(nil, "Could not read the rollout policies yet; no update of a node starts before they have been read")
 	}
 	l.synced.Store(true)
+	l.policies.WriteAll()
 	log.Info("Read the cluster", "took", time.Since(began))
 	l.controller.Run(ctx)
 	l.controller.Executor.Slow.Wait()

@@ -4,6 +4,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,6 +103,11 @@ func (p *Policy) Selects(s Set) bool {
 		}
 	}
 	return false
+}
+
+// Advanced is whether the policy may apply to an Advanced DaemonSet.
+func (p *Policy) Advanced() bool {
+	return slices.ContainsFunc(p.targets, func(t target) bool { return t.advanced })
 }
 
 // Read reads a RolloutPolicy.

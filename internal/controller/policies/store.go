@@ -34,8 +34,8 @@ type Options struct {
 	Clock     clock.WithTicker
 	// Changed is called when the daemon sets of a namespace need another pass. It must not block.
 	Changed func(namespace string)
-	// Selected returns the daemon sets that a policy applies to.
-	Selected func(p *policy.Policy) []policy.Set
+	// Selected returns the daemon sets that a policy applies to; known is whether all that there may be have been read.
+	Selected func(p *policy.Policy) (sets []policy.Set, known bool)
 	// Check returns why the analyses of a policy cannot be measured.
 	Check func(p *v1alpha1.RolloutPolicy) []string
 	// Send sends notices. It must not block.
@@ -232,6 +232,15 @@ func (a *approval) policy() types.NamespacedName {
 // policyOf is the policy that an approval is about; nil if there is none.
 func (s *Store) policyOf(a *approval) *entry { return s.policies[a.policy()] }
 
+// WriteAll writes all statuses that have changed. It is to be called when Selected knows more daemon sets than before: statuses have waited for that.
+func (s *Store) WriteAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range s.policies {
+		s.queue.Add(name)
+	}
+}
+
 // soon is how soon a status is written: numbers that change all the time can wait.
 func soon(was, is *v1alpha1.SetStatus) time.Duration {
 	if was == nil || was.Phase != is.Phase || was.Wave != is.Wave || was.TargetRevision != is.TargetRevision || was.CommittedRevision != is.CommittedRevision ||
@@ -369,6 +378,7 @@ func (s *Store) setKnown(resource string) {
 	now := s.isRead()
 	s.mu.Unlock()
 	if now && !was {
+		s.WriteAll() // statuses have waited for that as well
 		s.Changed(metav1.NamespaceAll)
 	}
 }

@@ -70,6 +70,9 @@ type bench struct {
 	hanging int
 	// sent are the notices that were sent, each with how many statuses had been written.
 	sent []string
+	// unread is whether the daemon sets have not been read, and asked how often it was asked which of them a policy selects.
+	unread bool
+	asked  int
 }
 
 func newBench(t *testing.T, says error, objects ...runtime.Object) *bench {
@@ -100,12 +103,15 @@ func newBench(t *testing.T, says error, objects ...runtime.Object) *bench {
 			defer b.mu.Unlock()
 			b.changes++
 		},
-		Selected: func(p *policy.Policy) []policy.Set {
+		Selected: func(p *policy.Policy) ([]policy.Set, bool) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.asked++
 			set := agents
-			if set.Namespace = p.Namespace; p.Selects(set) {
-				return []policy.Set{set}
+			if set.Namespace = p.Namespace; b.unread || !p.Selects(set) {
+				return nil, !b.unread
 			}
-			return nil
+			return []policy.Set{set}, true
 		},
 		Check: func(p *v1alpha1.RolloutPolicy) (problems []string) {
 			for range p.Spec.Analyses {
@@ -228,6 +234,38 @@ func TestStatusIsWrittenOnce(t *testing.T) {
 	}
 	if got := b.Policies(); len(got) != 1 || len(got[0].Status.Sets) != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestNothingIsForgottenBeforeTheSetsAreRead: a new leader may read policies before daemon sets. Then it does not know of which sets the status is.
+func TestNothingIsForgottenBeforeTheSetsAreRead(t *testing.T) {
+	p := agentsPolicy()
+	p.Object["status"] = map[string]any{"sets": []any{map[string]any{"apiVersion": "apps/v1", "name": "agents", "committedRevision": "r1"}}}
+	b := newBench(t, nil)
+	b.mu.Lock()
+	b.unread = true
+	b.mu.Unlock()
+	if _, err := b.client.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.ResourcePolicies)).Namespace("ns").Create(b.t.Context(), p, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.until("the policy is read", func() bool { return len(b.Of(agents).Policies) == 1 })
+	b.until("it was found out which sets it selects", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.asked > 0
+	})
+	if got := b.written(); len(got) != 0 {
+		t.Errorf("before the daemon sets are read, it writes %q", got)
+	}
+	b.mu.Lock()
+	b.unread = false
+	b.mu.Unlock()
+	b.WriteAll()
+	status := &v1alpha1.SetStatus{APIVersion: "apps/v1", Name: "agents", Phase: v1alpha1.PhaseComplete}
+	b.Report(agents, b.Of(agents).Policies, status, nil)
+	b.until("the status is written", func() bool { return len(b.written()) > 0 })
+	if got := b.written()[0]; !strings.Contains(got, `"phase":"Complete"`) {
+		t.Error(got)
 	}
 }
 

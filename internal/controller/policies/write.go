@@ -151,11 +151,15 @@ type whole struct {
 	Decisions []v1alpha1.DecisionState `json:"decisions"`
 }
 
-// statusOf is the status of a policy. It is not complete while a set has not been reported since this process began: what the status has of it is what
-// the loop begins with.
+// statusOf is the status of a policy. It is not complete while a set has not been read, or has not been reported, since this process began: what the status has of it
+// is what the loop begins with.
 func (s *Store) statusOf(object *v1alpha1.RolloutPolicy, read *policy.Policy, reported map[setName]*v1alpha1.SetStatus) (status v1alpha1.RolloutPolicyStatus, complete bool) {
 	status.ObservedGeneration = object.Generation
-	for _, set := range s.Selected(read) {
+	sets, known := s.Selected(read)
+	if !known {
+		return status, false
+	}
+	for _, set := range sets {
 		st := reported[setName{set.Advanced, set.Name}]
 		if st == nil {
 			return status, false
