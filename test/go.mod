@@ -6,8 +6,10 @@ require (
 	everynode.dev/everynode v0.0.0-00010101000000-000000000000
 	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327
 	github.com/chromedp/chromedp v0.14.2
+	github.com/cloudevents/sdk-go/v2 v2.16.2
 	github.com/google/go-containerregistry v0.20.7
 	github.com/prometheus/prometheus v0.304.2
+	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
 	gonum.org/v1/plot v0.17.0
 	helm.sh/helm/v4 v4.2.3
 	k8s.io/kubernetes v1.37.1

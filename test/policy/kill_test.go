@@ -53,6 +53,7 @@ func TestKilledManager(t *testing.T) {
 			t.Errorf("rollout %d: %s", rollouts+1, wrong)
 		}
 	}
+	s.sameLetters()
 }
 
 // liveFor waits for that long, and reports whether the rollout is still active.

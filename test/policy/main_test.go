@@ -37,17 +37,26 @@ var shared = harness.Shared{Options: func() (harness.Options, error) {
 	if err != nil {
 		return harness.Options{}, err
 	}
+	targets, err := mail.start()
+	if err != nil {
+		return harness.Options{}, err
+	}
 	return harness.Options{
-		Nodes: planeNodes, Controller: harness.Everynode, Advanced: true, Edge: true, Sim: quick(), ManagerArgs: []string{"--analysis-providers", providers},
+		Nodes: planeNodes, Controller: harness.Everynode, Advanced: true, Edge: true, Sim: quick(),
+		ManagerArgs: []string{"--analysis-providers", providers, "--notification-targets", targets},
 	}, nil
 }}
 
-// judge is the provider of analyses of that plane.
-var judge webhook
+// judge is the provider of analyses of that plane, and mail the target of its notifications.
+var (
+	judge webhook
+	mail  inbox
+)
 
 func TestMain(m *testing.M) {
 	code := shared.Run(m)
 	judge.remove()
+	mail.remove()
 	os.Exit(code)
 }
 
