@@ -8,29 +8,25 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
-	"everynode.dev/everynode/internal/cli/view"
-	"everynode.dev/everynode/internal/plan"
 )
 
 const applyLong = `Make exactly the edit of a plan, if the plan is still valid.
 
 The plan is made again first. It is not valid any more if the set was recreated (another UID), has changed (another
-generation or revision, or other OpenYurt annotations), or if any node would get another verdict. Then nothing is
-changed, the differences are printed, and the exit code is 4. The edit is sent on the condition that the set has not
-changed since.
+generation or revision, or other OpenYurt annotations), if the rollout policies that apply to it have changed, or if any node would
+get another verdict. Then nothing is changed, the differences are printed, and the exit code is 4. The edit is sent on
+the condition that the set has not changed since.
 
 Fields that other field managers have applied by server-side apply are not changed, unless you pass --force-conflicts.
 
@@ -215,7 +211,7 @@ func (d *Document) ask(ctx context.Context, c *options.Clients) (question, error
 	if d.Edit.Type != typeCreate {
 		set, err := resolver.Find(ctx, c, d.Set)
 		if missing := (*resolver.Missing)(nil); errors.As(err, &missing) {
-			return question{}, stale("%w", err)
+			return question{}, stale("%v", err)
 		}
 		if err != nil {
 			return question{}, err // nothing is known about the plan
@@ -250,76 +246,6 @@ func existing(ctx context.Context, c *options.Clients, wanted *resolver.Set) (*r
 	set := *wanted
 	set.Object = object
 	return &set, nil
-}
-
-// outdated is the beginning of the error for a plan that is no longer valid.
-const outdated = "the plan is no longer valid, and nothing has been changed: "
-
-// stale returns the error for a plan that is no longer valid.
-func stale(format string, args ...any) error {
-	return &options.Exit{Code: options.ExitStale, Err: fmt.Errorf(outdated+format+"; make a new one", args...)}
-}
-
-// same returns an error unless the set is still the one of the document.
-func (d *Document) same(object *unstructured.Unstructured) error {
-	switch {
-	case string(object.GetUID()) != d.UID:
-		return stale("%s/%s was deleted and made again (UID %s, not %s)", d.Namespace, d.Set, object.GetUID(), d.UID)
-	case object.GetGeneration() != d.Generation:
-		return stale("%s/%s has been changed (generation %d, not %d)", d.Namespace, d.Set, object.GetGeneration(), d.Generation)
-	case !maps.Equal(edgeOf(object), d.Annotations):
-		return stale("%s/%s has been changed (its update annotations are %s, and were %s)", d.Namespace, d.Set,
-			labels.FormatLabels(edgeOf(object)), labels.FormatLabels(d.Annotations))
-	default:
-		return nil
-	}
-}
-
-// mostDifferences is the maximum number of different nodes in an error.
-const mostDifferences = 10
-
-// holds compares a new prediction with the document.
-func (d *Document) holds(f *prediction) error {
-	if f.before != d.CurrentRevision || f.after != d.Revision {
-		return stale("it changed revision %q to %q, and would now change %q to %q", d.CurrentRevision, d.Revision, f.before, f.after)
-	}
-	differ := d.differences(nodesOf(f.result))
-	if len(differ) == 0 {
-		return nil
-	}
-	text, more := view.Plural(len(differ), "node"), ""
-	if n := len(differ) - mostDifferences; n > 0 {
-		differ, more = differ[:mostDifferences], fmt.Sprintf("\n  and %d more", n)
-	}
-	return &options.Exit{Code: options.ExitStale, Err: fmt.Errorf(
-		outdated+"make a new one, because %s would get another verdict:\n  %s%s", text, strings.Join(differ, "\n  "), more,
-	)}
-}
-
-// differences lists the nodes that would get another verdict. Nodes on which nothing happens are ignored if they appear
-// or disappear.
-func (d *Document) differences(now []Node) []string {
-	was := map[string]Node{}
-	for _, n := range d.Nodes {
-		was[n.Name] = n
-	}
-	var differ []string
-	for _, n := range now {
-		before, known := was[n.Name]
-		delete(was, n.Name)
-		switch {
-		case !known && n.Verdict != plan.Leave:
-			differ = append(differ, fmt.Sprintf("%s is new (%s)", n.Name, n.Verdict))
-		case known && before.Verdict != n.Verdict:
-			differ = append(differ, fmt.Sprintf("%s: %s in the plan, and %s now (%s)", n.Name, before.Verdict, n.Verdict, n.Reason))
-		}
-	}
-	for _, n := range d.Nodes {
-		if _, gone := was[n.Name]; gone && n.Verdict != plan.Leave {
-			differ = append(differ, n.Name+" is gone")
-		}
-	}
-	return differ
 }
 
 // owned returns an error if other field managers have applied the fields that the edit changes, as the other commands

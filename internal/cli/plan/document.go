@@ -47,6 +47,8 @@ type Document struct {
 	Unfinished  int          `json:"unfinished"`
 	Assumptions []Assumption `json:"assumptions"`
 	Warnings    []Warning    `json:"warnings"`
+	// Policies are the rollout policies that apply to the set; with more than one, none is followed.
+	Policies []PolicyVersion `json:"policies,omitempty"`
 	// Policy is what the plan foresees of the rollout policy of the set.
 	Policy *Policy `json:"policy,omitempty"`
 	// WhatIf is what follows if the new revision fails on nodes that --what-if names. Such a plan cannot be applied.
@@ -69,6 +71,13 @@ type Node struct {
 	// Start and End are relative to the begin of the rollout. Without End, the node does not finish.
 	Start string `json:"start,omitempty"`
 	End   string `json:"end,omitempty"`
+}
+
+// PolicyVersion is a rollout policy as the plan has read it.
+type PolicyVersion struct {
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	Generation int64  `json:"generation"`
 }
 
 // Budget describes how many nodes are updated at once.
@@ -105,7 +114,8 @@ func (f *prediction) document(warnings []Warning, diff string) *Document {
 			Limit: f.result.Limit, Of: "unavailable", Waves: f.result.Waves(), MostAtOnce: f.result.MostAtOnce,
 			MostDown: f.result.MostDown, DownNow: f.result.DownBefore,
 		},
-		Duration: text(f.result.Duration), Estimate: f.estimate(), Assumptions: f.assumed, Warnings: warnings, Diff: diff, Policy: f.foresee(), WhatIf: f.whatIf(),
+		Duration: text(f.result.Duration), Estimate: f.estimate(), Assumptions: f.assumed, Warnings: warnings, Diff: diff,
+		Policies: f.policies(), Policy: f.foresee(), WhatIf: f.whatIf(),
 	}
 	if f.result.Doubling {
 		d.Budget.Of = "surge"

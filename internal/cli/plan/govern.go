@@ -233,6 +233,19 @@ func (f *prediction) foresee() *Policy {
 	return out
 }
 
+// policies returns the rollout policies of the cluster that apply to the set, by name.
+func (f *prediction) policies() []PolicyVersion {
+	if f.policyFile != "" {
+		return nil
+	}
+	var all []PolicyVersion
+	for _, p := range f.governance.Policies {
+		all = append(all, PolicyVersion{Name: p.Typed.Name, UID: string(p.Typed.UID), Generation: p.Typed.Generation})
+	}
+	slices.SortFunc(all, func(a, b PolicyVersion) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
 // wave returns what happens to one wave.
 func (f *prediction) wave(k int) PolicyWave {
 	g := f.governor
