@@ -22,11 +22,15 @@ const (
 	header = "X-Everynode-Dashboard"
 	// cookiePrefix is followed by the port: browsers send cookies to all ports of a host.
 	cookiePrefix = "everynode-dashboard-"
-	// largestBody is the maximum size of a request.
+	// largestBody is the maximum size of a request, largestPlan that of one with a plan: the plan for a node has about 300 bytes.
 	largestBody = 16 << 10
-	// mostViewers is the maximum number of streams, mostRequests that of other requests at a time.
+	largestPlan = 32 << 20
+	// mostViewers is the maximum number of streams, mostPlans that of requests with a plan, mostRequests that of other requests at a time.
 	mostViewers  = 32
+	mostPlans    = 2
 	mostRequests = 16
+	// applyPath takes requests with a plan.
+	applyPath = "/api/apply"
 )
 
 // policy is the Content-Security-Policy: nothing inline, nothing from elsewhere, no text as markup.
@@ -39,11 +43,15 @@ type guard struct {
 	token, session string
 	port           string
 	viewers        chan struct{}
+	plans          chan struct{}
 	requests       chan struct{}
 }
 
 func newGuard(port string) *guard {
-	return &guard{token: secret(), session: secret(), port: port, viewers: make(chan struct{}, mostViewers), requests: make(chan struct{}, mostRequests)}
+	return &guard{
+		token: secret(), session: secret(), port: port,
+		viewers: make(chan struct{}, mostViewers), plans: make(chan struct{}, mostPlans), requests: make(chan struct{}, mostRequests),
+	}
 }
 
 // secret returns 256 random bits.
@@ -74,22 +82,33 @@ func (g *guard) protect(next http.Handler) http.Handler {
 			fail(w, http.StatusMisdirectedRequest, "this address is not one of the dashboard: use the URL that it has printed")
 			return
 		}
-		body, err := readBody(w, r)
+		if r.URL.Path == applyPath {
+			next.ServeHTTP(w, r) // its body is read when it is known that it comes from the page
+			return
+		}
+		withBody(largestBody, next.ServeHTTP)(w, r)
+	})
+}
+
+// withBody reads the body of a request first.
+func withBody(largest int64, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := readBody(w, r, largest)
 		if err != nil {
 			fail(w, http.StatusRequestEntityTooLarge, "the request cannot be read: "+err.Error())
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		next.ServeHTTP(w, r)
-	})
+		next(w, r)
+	}
 }
 
 // readBody reads the body of a request, which must arrive soon. What follows may take longer: a deadline that passes would end the request.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func readBody(w http.ResponseWriter, r *http.Request, largest int64) ([]byte, error) {
 	out := http.NewResponseController(w)
 	// A server that cannot set a deadline has none.
 	_ = out.SetReadDeadline(time.Now().Add(readPatience))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
 	_ = out.SetReadDeadline(time.Time{})
 	return body, err //nolint:wrapcheck // it says what is wrong
 }

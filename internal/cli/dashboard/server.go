@@ -117,6 +117,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/cell", few(g.data(s.cell)))
 	mux.HandleFunc("GET /api/rights", few(g.data(s.rights)))
 	mux.HandleFunc("POST /api/verb", few(g.data(s.verb)))
+	mux.HandleFunc("POST "+applyPath, g.data(limit(g.plans, withBody(largestPlan, s.verb))))
 	for path, file := range files() {
 		mux.HandleFunc("GET "+path+end(path), func(w http.ResponseWriter, _ *http.Request) {
 			data, err := static.ReadFile("static/" + file[0])

@@ -34,7 +34,7 @@ func program(o *options.Options) *cobra.Command {
 	root := &cobra.Command{Use: options.Program, SilenceErrors: true, SilenceUsage: true}
 	o.AddFlags(root)
 	root.AddCommand(edit.Commands(o)...)
-	root.AddCommand(plan.New(o))
+	root.AddCommand(plan.New(o), plan.NewApply(o))
 	return root
 }
 

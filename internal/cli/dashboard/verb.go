@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/plan"
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialects"
@@ -28,6 +30,8 @@ type verb struct {
 	arguments int
 	// reads is whether the verb changes nothing. Then its output is JSON.
 	reads bool
+	// planned is whether it applies a plan, which comes with the request. Then flags are those that the plan was made with.
+	planned bool
 	// right is what the user must be allowed to do; empty for reading.
 	right string
 }
@@ -38,10 +42,14 @@ const (
 	decide    = "approval"
 )
 
+// planFlags are the flags with which the page makes plans.
+func planFlags() []string { return []string{"image", "partition", "max-unavailable"} }
+
 // offered are the verbs that the page can use.
 func offered() map[string]verb {
 	return map[string]verb{
-		"plan":         {flags: []string{"image", "partition", "max-unavailable"}, reads: true},
+		"plan":         {flags: planFlags(), reads: true},
+		"apply":        {flags: planFlags(), planned: true, right: changeSet},
 		"explain-node": {reads: true},
 		"diff":         {arguments: 2, reads: true},
 		"pause":        {right: changeSet},
@@ -66,6 +74,8 @@ type request struct {
 	Flags     map[string]string `json:"flags,omitempty"`
 	// DryRun is whether the API server only checks the change.
 	DryRun bool `json:"dryRun,omitempty"`
+	// Plan is the plan to apply.
+	Plan *plan.Document `json:"plan,omitempty"`
 }
 
 // outcome is what a verb has printed.
@@ -76,6 +86,8 @@ type outcome struct {
 	Data   json.RawMessage `json:"data,omitempty"`
 	Notes  string          `json:"notes,omitempty"`
 	Error  string          `json:"error,omitempty"`
+	// Stale is what has changed since the plan to apply was made, so that it was not applied.
+	Stale []string `json:"stale,omitempty"`
 }
 
 // arguments returns the command line of a request, without the program.
@@ -90,16 +102,23 @@ func (r *request) arguments() ([]string, error) {
 		return nil, options.Usagef("%s changes nothing", r.Verb)
 	case (r.Node != "") != (r.Verb == "explain-node"):
 		return nil, options.Usagef("a node is named for explain-node only")
+	case (r.Plan != nil) != v.planned:
+		return nil, options.Usagef("a plan is sent for apply only")
 	}
 	args := []string{r.Verb}
 	for _, name := range slices.Sorted(maps.Keys(r.Flags)) {
 		if !slices.Contains(v.flags, name) {
 			return nil, options.Usagef("the dashboard does not offer --%s of %s", name, r.Verb)
 		}
-		args = append(args, "--"+name+"="+r.Flags[name])
+		if !v.planned {
+			args = append(args, "--"+name+"="+r.Flags[name])
+		}
 	}
 	if r.DryRun {
 		args = append(args, "--dry-run=server")
+	}
+	if v.planned {
+		return append(args, "--plan=-"), nil
 	}
 	// What follows two dashes is never a flag.
 	args = append(args, "--")
@@ -113,7 +132,11 @@ func (r *request) arguments() ([]string, error) {
 func (r *request) line(args []string) string {
 	words := []string{options.Program, args[0], "-n", quote(r.Namespace)}
 	for _, word := range args[1:] {
-		if word != "--" {
+		switch word {
+		case "--":
+		case "--plan=-":
+			words = append(words, "--plan=plan.json") // as which the page saves it
+		default:
 			words = append(words, quote(word))
 		}
 	}
@@ -145,6 +168,9 @@ func (s *server) verb(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	args, err := asked.arguments()
+	if err == nil {
+		err = s.checkPlan(r.Context(), &asked)
+	}
 	if err != nil {
 		s.fail(w, err)
 		return
@@ -152,15 +178,41 @@ func (s *server) verb(w http.ResponseWriter, r *http.Request) {
 	answer(w, s.play(r.Context(), &asked, args))
 }
 
+// checkPlan checks that the plan of a request is for the set that the request names, and holds the edit that its flags make: a page that was made to send
+// something else can change no more with a plan than with the other verbs.
+func (s *server) checkPlan(ctx context.Context, asked *request) error {
+	d := asked.Plan
+	switch {
+	case d == nil:
+		return nil
+	case d.Namespace != asked.Namespace || d.Set != asked.Set:
+		return options.Usagef("the plan is for %s/%s, and not for %s/%s", d.Namespace, d.Set, asked.Namespace, asked.Set)
+	default:
+		return d.MadeBy(ctx, s.clientsIn(asked.Namespace), asked.Flags) //nolint:wrapcheck // it names the set
+	}
+}
+
+// clientsIn returns the clients of the user for a namespace.
+func (s *server) clientsIn(namespace string) *options.Clients {
+	clients := *s.clients
+	clients.Namespace = namespace
+	return &clients
+}
+
 // play runs a command line, and returns what it prints.
 func (s *server) play(ctx context.Context, asked *request, args []string) outcome {
 	var out, notes bytes.Buffer
-	o := options.New(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &notes})
+	in := []byte{}
+	if asked.Plan != nil {
+		var err error
+		if in, err = json.Marshal(asked.Plan); err != nil {
+			return outcome{Error: "the plan cannot be encoded: " + err.Error()}
+		}
+	}
+	o := options.New(genericiooptions.IOStreams{In: bytes.NewReader(in), Out: &out, ErrOut: &notes})
 	o.Version, o.Now, o.After = s.o.Version, s.o.Now, s.o.After
 	o.Getenv = func(string) string { return "" }
-	clients := *s.clients
-	clients.Namespace = asked.Namespace
-	o.Given = &clients
+	o.Given = s.clientsIn(asked.Namespace)
 	root := s.verbs(o)
 	root.SetOut(io.Discard)
 	root.SetErr(io.Discard)
@@ -175,7 +227,13 @@ func (s *server) play(ctx context.Context, asked *request, args []string) outcom
 		args = append([]string{args[0]}, args[2:]...)
 	}
 	result.Line = asked.line(args)
+	stale := (*plan.StaleError)(nil)
 	switch {
+	case errors.As(err, &stale):
+		result.Error = options.PrintableLines(err.Error())
+		for _, change := range stale.Changes {
+			result.Stale = append(result.Stale, options.Printable(change))
+		}
 	case err != nil:
 		result.Error = options.PrintableLines(err.Error())
 	case reads && json.Valid(out.Bytes()):
