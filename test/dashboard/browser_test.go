@@ -85,6 +85,16 @@ func (b *browser) listen(event any) {
 	}
 }
 
+// quiet checks that the browser has complained about nothing.
+func (b *browser) quiet() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.complaints) > 0 {
+		b.t.Errorf("the browser complains: %s", strings.Join(b.complaints, "; "))
+	}
+}
+
 // does plays steps, each of which waits until it is possible.
 func (b *browser) does(what string, steps ...chromedp.Action) {
 	b.t.Helper()
@@ -210,7 +220,8 @@ func TestSmokeBrowser(t *testing.T) {
 		t.Errorf("a plan has changed the image to %s", now)
 	}
 	b.does("the change", press(find(`[data-plan] button.main`)), chromedp.WaitVisible("dialog[open] pre"),
-		until(`document.querySelector("dialog").innerText.includes("kubectl everynode set-image -n `+s.Name+` daemonset/`+set+` ")`),
+		until(`document.querySelector("dialog h2").innerText === "Apply this plan to `+s.Name+`/daemonset/`+set+`?"`),
+		until(`document.querySelector("dialog").innerText.includes("kubectl everynode apply -n `+s.Name+` --plan=plan.json")`),
 		press(find("dialog button.main")), press(named("dialog .buttons button", "Close")))
 	s.Wait("the image is changed", func(harness.View) error {
 		if now := image(t, s); now != harness.Image2 {
@@ -218,7 +229,7 @@ func TestSmokeBrowser(t *testing.T) {
 		}
 		return nil
 	})
-	b.does("the rollout, to its end", chromedp.Evaluate(named(".foresight button", "Back to now")+"?.click()", nil), until(count(".cell.g1")+" === 60"))
+	b.does("the rollout, to its end", until(count(".cell.g1")+" === 60"), until(`document.querySelector("[data-applied='as planned']")?.innerText.includes("60 of 60 nodes")`))
 	b.does("a node", press(find(".panel h3 a")), until(`document.querySelector("h2")?.innerText === "Sets on this node" && document.body.innerText.includes("up-to-date")`))
 
 	b.accessible("a node")
@@ -227,11 +238,7 @@ func TestSmokeBrowser(t *testing.T) {
 	if hacked {
 		t.Error("a message of the cluster became markup")
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.complaints) > 0 {
-		t.Errorf("the browser complains: %s", strings.Join(b.complaints, "; "))
-	}
+	b.quiet()
 }
 
 func image(t *testing.T, s *harness.Space) string {
@@ -268,9 +275,5 @@ func TestApproval(t *testing.T) {
 	if out := s.Kubectl("get", "rolloutapprovals.everynode.dev", "-o", "jsonpath={.items[*].spec}"); !strings.Contains(out, `"reason":"it's fine"`) || !strings.Contains(out, `"wave":"canary"`) {
 		t.Errorf("the approvals are %s", out)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.complaints) > 0 {
-		t.Errorf("the browser complains: %s", strings.Join(b.complaints, "; "))
-	}
+	b.quiet()
 }

@@ -2,14 +2,18 @@
 
 // Foresight: what an edit would do to each node, before anything is changed. It is the plan of kubectl everynode plan, played over the picture.
 
-import { h } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { Details, Head, seconds, span } from "./model";
+import { Fragment, h } from "preact";
+import { useState } from "preact/hooks";
+import { Applied } from "./applied";
+import { Cell, Details, Head, seconds, span } from "./model";
+import { Player } from "./player";
 import { Asked, Confirm, run, useRights } from "./verbs";
 
 interface PlannedNode { name: string; verdict: string; wave?: number; message: string; start?: string; end?: string }
 
+/** Plan is the document of kubectl everynode plan, as far as the page uses it. The object also has the other fields: to apply it, the page sends it back as it is. */
 export interface Plan {
+  revision: string;
   nodes: PlannedNode[]; counts: Record<string, number>; duration: string; unfinished: number; estimate: { low: string; high: string };
   warnings: { kind: string; message: string }[]; budget: { limit: number; waves: number; mostAtOnce: number; mostDown: number };
   policy?: { name: string; holds?: string; waves: { name: string; nodes: string[]; start?: string; end?: string; approval?: boolean }[] };
@@ -40,17 +44,17 @@ export function lookOf(f: Foreseen, node: string): { tone: string; glyph: string
   return end !== undefined && f.at >= end ? { tone: "g1", glyph: "●", says } : { tone: "g5", glyph: "◆", says };
 }
 
-interface Props { head: Head; details?: Details; foreseen?: Foreseen; show: (f?: Foreseen) => void }
+interface Props { head: Head; details?: Details; cells: Map<string, Cell>; foreseen?: Foreseen; show: (f?: Foreseen) => void }
 
-export function Foresight({ head, details, foreseen, show }: Props) {
+export function Foresight({ head, details, cells, foreseen, show }: Props) {
   const [images, setImages] = useState<Record<string, string>>({});
   const [partition, setPartition] = useState("");
   const [problem, setProblem] = useState("");
   const [line, setLine] = useState("");
   const [busy, setBusy] = useState(false);
-  const [playing, play] = useState(false);
   const [planned, plannedFor] = useState("");
   const [asked, ask] = useState<Asked>();
+  const [applied, apply] = useState<Plan>();
   const rights = useRights(head.namespace, head.set);
   const containers = details?.containers || [];
   const changed = containers.filter((c) => images[c.name] && images[c.name] !== c.image);
@@ -63,21 +67,7 @@ export function Foresight({ head, details, foreseen, show }: Props) {
   }
   const inputs = JSON.stringify(flags), outdated = planned !== inputs;
   const total = foreseen ? Math.max(0, ...foreseen.plan.nodes.map((n) => seconds(n.end) ?? seconds(n.start) ?? 0)) : 0;
-  useEffect(() => {
-    if (!playing || !foreseen) {
-      return;
-    }
-    const timer = setInterval(() => {
-      const at = foreseen.at < 0 ? 0 : foreseen.at + Math.max(total / 100, 0.1);
-      if (at >= total) {
-        play(false);
-      }
-      show({ ...foreseen, at: Math.min(at, total) });
-    }, 100);
-    return () => clearInterval(timer);
-  }, [playing, foreseen]);
-  const submit = async (e: Event) => {
-    e.preventDefault();
+  const makePlan = async () => {
     setBusy(true);
     setProblem("");
     if (changed.length > 1) {
@@ -101,19 +91,19 @@ export function Foresight({ head, details, foreseen, show }: Props) {
     }
     setBusy(false);
   };
-  const apply: Asked | undefined = changed[0] && !partition ? { verb: "set-image", arguments: [changed[0].name + "=" + images[changed[0].name]] }
-    : partition && !changed[0] ? { verb: "partition", arguments: [partition] } : undefined;
-  const denied = apply && rights?.[apply.verb];
+  const denied = rights?.apply;
   return (
+    <Fragment>
+    {applied && <Applied plan={applied} cells={cells} close={() => apply(undefined)} />}
     <details class="foresight" open={!!foreseen}>
       <summary>What would a change do?</summary>
-      <form class="tools" onSubmit={submit}>
+      <form class="tools" onSubmit={(e) => { e.preventDefault(); void makePlan(); }}>
         {containers.map((c) => (
           <label key={c.name}>Image of {c.name} <input class="wide" value={images[c.name] ?? c.image} onInput={(e) => setImages({ ...images, [c.name]: e.currentTarget.value })} /></label>
         ))}
         {head.advanced && <label>Partition <input value={partition} placeholder={details?.partition || "0"} onInput={(e) => setPartition(e.currentTarget.value.trim())} /></label>}
         <button type="submit" disabled={busy}>{busy ? "Planning …" : "Show the plan"}</button>
-        {foreseen && <button type="button" onClick={() => { play(false); show(undefined); }}>Back to now</button>}
+        {foreseen && <button type="button" onClick={() => show(undefined)}>Back to now</button>}
       </form>
       {problem && <p class="warning" role="alert">{problem}</p>}
       {foreseen && (
@@ -126,19 +116,18 @@ export function Foresight({ head, details, foreseen, show }: Props) {
           {foreseen.plan.policy && <ul class="plain">{foreseen.plan.policy.waves.map((w) => (
             <li key={w.name}>wave {w.name}: {w.nodes.length} nodes{w.start ? `, starts after ${w.start}` : ""}{w.end ? `, ends after ${w.end}` : ""}{w.approval ? ", then needs an approval" : ""}</li>
           ))}</ul>}
-          {total > 0 && <div class="tools">
-            <button type="button" onClick={() => play(!playing)}>{playing ? "Pause" : "Play"}</button>
-            <label>Time <input type="range" min={0} max={total} step="any" value={foreseen.at < 0 ? total : foreseen.at}
-              aria-valuetext={foreseen.at < 0 ? "verdicts" : span(foreseen.at)} onInput={(e) => { play(false); show({ ...foreseen, at: Number(e.currentTarget.value) }); }} /></label>
-            <span>{foreseen.at < 0 ? "the verdicts" : "after " + span(foreseen.at)}</span>
-            {foreseen.at >= 0 && <button type="button" onClick={() => { play(false); show({ ...foreseen, at: -1 }); }}>Verdicts</button>}
-          </div>}
+          {total > 0 && <Player from={0} to={total} at={foreseen.at < 0 ? total : foreseen.at} says={foreseen.at < 0 ? "the verdicts" : "after " + span(foreseen.at)}
+            move={(at) => show({ ...foreseen, at })}>
+            {foreseen.at >= 0 && <button type="button" onClick={() => show({ ...foreseen, at: -1 })}>Verdicts</button>}
+          </Player>}
           {line && <p class="line"><code>{line}</code></p>}
-          {apply && <p><button type="button" class="main" disabled={!rights || !!denied || outdated} title={denied} onClick={() => ask(apply)}>Change it …</button>
-            {outdated && " The plan is for other values than those above: show it again."}</p>}
+          <p><button type="button" class="main" disabled={!rights || !!denied || outdated} title={denied}
+            onClick={() => ask({ verb: "apply", flags: JSON.parse(planned), plan: foreseen.plan })}>Apply this plan …</button>
+            {outdated && " The plan is for other values than those above: show it again."}</p>
         </div>
       )}
-      {asked && <Confirm head={head} asked={asked} close={() => ask(undefined)} />}
     </details>
+    {asked && <Confirm head={head} asked={asked} close={() => ask(undefined)} again={() => void makePlan()} after={() => { apply(foreseen?.plan); show(undefined); }} />}
+    </Fragment>
   );
 }

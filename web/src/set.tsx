@@ -41,7 +41,7 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
       <Warnings connected={page.connected} error={page.error?.message} lost={head.lost} unread={head.unread} />
       <Summary head={head} details={details} revisions={revisions} />
       <Actions head={head} details={details} />
-      <Foresight head={head} details={details} foreseen={foreseen} show={foresee} />
+      <Foresight head={head} details={details} cells={page.items} foreseen={foreseen} show={foresee} />
       <Fleet page={page} head={head} facets={page.parts.facets || []} foreseen={foreseen} selected={selected} select={select} />
       {selected && <Panel key={selected} head={head} node={selected} cell={page.items.get(selected)} close={() => select(undefined)} />}
       {head.policy && <Waves policy={head.policy} details={details} />}

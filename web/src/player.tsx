@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A player moves a time: with a slider, which also has the arrow keys, and by itself.
+
+import { ComponentChildren, h } from "preact";
+import { useEffect, useState } from "preact/hooks";
+
+/** steps is how many steps a player makes from the begin to the end, one in pause milliseconds. */
+const steps = 100;
+const pause = 100;
+
+interface Props { from: number; to: number; at: number; says: string; move: (at: number) => void; children?: ComponentChildren }
+
+export function Player({ from, to, at, says, move, children }: Props) {
+  const [playing, play] = useState(false);
+  useEffect(() => {
+    if (!playing) {
+      return;
+    }
+    const timer = setTimeout(() => {
+      const next = Math.min(at + Math.max((to - from) / steps, 0.1), to);
+      if (next >= to) {
+        play(false);
+      }
+      move(next);
+    }, pause);
+    return () => clearTimeout(timer);
+  }, [playing, at]);
+  const start = () => {
+    if (!playing && at >= to) {
+      move(from);
+    }
+    play(!playing);
+  };
+  return (
+    <div class="tools player" role="group" aria-label="Play">
+      <button type="button" onClick={start}>{playing ? "Pause" : "Play"}</button>
+      <label>Time <input type="range" min={from} max={to} step="any" value={at} aria-valuetext={says}
+        onInput={(e) => { play(false); move(Number(e.currentTarget.value)); }} /></label>
+      <span>{says}</span>
+      {children}
+    </div>
+  );
+}
