@@ -5,10 +5,12 @@
 // It watches the cluster with the rights of the user, and serves a page (static, built from web), JSON, and server-sent events.
 //
 // Vocabulary: a page is the list of sets, one set or one node; a frame is a page at one moment; a hub makes the frames of a page while it is
-// viewed; a viewer is a window that follows a page.
+// viewed; a viewer is a window that follows a page; a recording is what the nodes of a set were like in the last hours.
 //
 // Rule: it shows what the other commands show. It reads with inspect.WatchAll, decides with the manager's decision, and takes its texts from view
-// and inspect. It reads no Secrets, and keeps nothing for a viewer but the last frame that the viewer got.
+// and inspect. It reads no Secrets, and keeps nothing for a viewer but the last frame that the viewer got. Without a viewer no frames are made; only
+// the recorder goes on, for sets whose page was opened, within its bounds. One process serves one user with one kubeconfig, so what it keeps was read
+// with the rights of the user who gets it.
 package dashboard
 
 import (
@@ -152,7 +154,7 @@ func (a *asked) run(ctx context.Context) error {
 func (a *asked) start(ctx context.Context, clients *options.Clients, port string) (*server, error) {
 	s := &server{
 		o: a.Options, clients: clients, guard: newGuard(port), verbs: a.verbs, changed: map[clustercache.Key]bool{},
-		hubs: &hubs{ctx: ctx, all: map[string]*hub{}},
+		hubs: &hubs{ctx: ctx, all: map[string]*hub{}}, recorder: newRecorder(),
 	}
 	s.namespace = a.namespace(ctx, clients)
 	s.context = contextName(a.Options)
@@ -161,6 +163,7 @@ func (a *asked) start(ctx context.Context, clients *options.Clients, port string
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what failed
 	}
+	go s.record(ctx)
 	return s, nil
 }
 

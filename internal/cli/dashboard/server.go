@@ -57,6 +57,7 @@ type server struct {
 	fleet     *inspect.Fleet
 	guard     *guard
 	hubs      *hubs
+	recorder  *recorder
 	context   string
 	namespace string
 	// verbs makes the plugin.
@@ -71,6 +72,7 @@ func (s *server) note(key clustercache.Key) {
 	s.mu.Lock()
 	s.changed[key] = true
 	s.mu.Unlock()
+	s.recorder.touch(key)
 	own := pageOf(key)
 	s.hubs.touch(func(page string) bool { return page == own || !strings.HasPrefix(page, setPrefix) })
 }
@@ -114,6 +116,7 @@ func (s *server) handler() http.Handler {
 		mux.HandleFunc("GET /api/"+page, few(g.data(func(w http.ResponseWriter, r *http.Request) { s.once(w, r, page) })))
 		mux.HandleFunc("GET /api/"+page+"/stream", g.data(limit(g.viewers, func(w http.ResponseWriter, r *http.Request) { s.stream(w, r, page) })))
 	}
+	mux.HandleFunc("GET /api/set/past", few(g.data(s.past)))
 	mux.HandleFunc("GET /api/cell", few(g.data(s.cell)))
 	mux.HandleFunc("GET /api/rights", few(g.data(s.rights)))
 	mux.HandleFunc("POST /api/verb", few(g.data(s.verb)))
@@ -156,7 +159,9 @@ func (s *server) page(r *http.Request, page string) (h *hub, leave func(), err e
 		if s.fleet.WorkloadOf(key) == nil {
 			return nil, nil, errMissing
 		}
-		h, leave = s.hubs.join(pageOf(key), func() builder { return &setPage{s: s, key: key} })
+		unview := s.recorder.view(key, s.o.Now)
+		joined, unjoin := s.hubs.join(pageOf(key), func() builder { return &setPage{s: s, key: key} })
+		h, leave = joined, func() { unjoin(); unview() }
 	}
 	return h, leave, nil
 }

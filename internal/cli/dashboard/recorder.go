@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/clustercache"
+)
+
+const (
+	// recordPace is the minimum time between two looks at a set that changes, quietPace the time between looks at one that does not.
+	recordPace = 2 * time.Second
+	quietPace  = 10 * time.Second
+	// recordedFor is how long a set is recorded after its page was open last.
+	recordedFor = 6 * time.Hour
+)
+
+// recorder records the sets whose pages are or were open. Nothing is recorded of other sets, and nothing is written to a disk.
+type recorder struct {
+	// wake receives a value when a set is new.
+	wake chan struct{}
+
+	mu   sync.Mutex
+	sets map[clustercache.Key]*recorded
+}
+
+// recorded is a set that is recorded.
+type recorded struct {
+	recording
+	viewers int
+	// viewed is when the last viewer left, looked when the set was looked at.
+	viewed, looked time.Time
+	changed        bool
+}
+
+func newRecorder() *recorder {
+	return &recorder{wake: make(chan struct{}, 1), sets: map[clustercache.Key]*recorded{}}
+}
+
+// view begins to record a set, if that has not begun before. leave must be called when its page is closed.
+func (r *recorder) view(key clustercache.Key, now func() time.Time) (leave func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	set := r.sets[key]
+	if set == nil {
+		set = &recorded{}
+		r.sets[key] = set
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	}
+	set.viewers++
+	return sync.OnceFunc(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		set.viewers, set.viewed = set.viewers-1, now()
+	})
+}
+
+// touch says that a set has changed.
+func (r *recorder) touch(key clustercache.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if set := r.sets[key]; set != nil {
+		set.changed = true
+	}
+}
+
+// due returns the sets to look at now, and drops those whose pages were not open for long.
+func (r *recorder) due(now time.Time) (keys []clustercache.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, set := range r.sets {
+		switch since := now.Sub(set.looked); {
+		case set.viewers == 0 && now.Sub(set.viewed) >= recordedFor:
+			delete(r.sets, key)
+		case set.looked.IsZero(), set.changed, since >= quietPace:
+			set.looked, set.changed = now, false
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// take records a look at a set. A set that was deleted and made again is another one.
+func (r *recorder) take(key clustercache.Key, uid types.UID, now time.Time, nodes []nodeState) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	set := r.sets[key]
+	if set == nil {
+		return
+	}
+	if set.uid != uid {
+		set.recording = recording{uid: uid}
+	}
+	set.look(moment(now.UnixMilli()), nodes)
+	r.bound(mostEntries)
+}
+
+// forget drops what was recorded of a set that does not exist any more.
+func (r *recorder) forget(key clustercache.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if set := r.sets[key]; set != nil {
+		set.recording = recording{}
+	}
+}
+
+// bound folds changes until there are at most that many entries: always those of the set that has most. Without changes, it drops the recording of the set that
+// was not viewed for longest.
+func (r *recorder) bound(most int) {
+	for {
+		total, largest := 0, clustercache.Key{}
+		var eldest *recorded
+		for key, set := range r.sets {
+			total += set.size()
+			if most := r.sets[largest]; most == nil || len(set.changes) > len(most.changes) {
+				largest = key
+			}
+			if set.size() > 0 && (eldest == nil || set.viewers == 0 && (eldest.viewers > 0 || set.viewed.Before(eldest.viewed))) {
+				eldest = set
+			}
+		}
+		if total <= most {
+			return
+		}
+		if set := r.sets[largest]; len(set.changes) > 0 {
+			set.fold(min(max(total-most, len(set.changes)/10), len(set.changes)))
+		} else {
+			eldest.recording = recording{}
+		}
+	}
+}
+
+// past returns what was recorded of a set; ok is false if that is nothing.
+func (r *recorder) past(key clustercache.Key) (p past, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	set := r.sets[key]
+	if set == nil || set.base == nil {
+		return past{}, false
+	}
+	return set.recording.past(), true
+}
+
+// record looks at sets until ctx ends.
+func (s *server) record(ctx context.Context) {
+	for {
+		for _, key := range s.recorder.due(s.o.Now()) {
+			s.look(ctx, key)
+		}
+		if !wait(ctx, recordPace, s.recorder.wake) {
+			return
+		}
+	}
+}
+
+// look records what the nodes of a set are like now. While the cluster does not answer, that is not known, and a gap follows.
+func (s *server) look(ctx context.Context, key clustercache.Key) {
+	if s.lost() != "" {
+		return
+	}
+	m, ok := s.fleet.At(ctx, key)
+	if !ok {
+		s.recorder.forget(key)
+		return
+	}
+	s.recorder.take(key, m.Workload.UID, s.o.Now(), statesOf(m))
+}
+
+// past answers with what was recorded of a set.
+func (s *server) past(w http.ResponseWriter, r *http.Request) {
+	key, err := keyOf(r)
+	if err == nil && s.fleet.WorkloadOf(key) == nil {
+		err = errMissing
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	p, ok := s.recorder.past(key)
+	if !ok {
+		fail(w, http.StatusNotFound, "nothing has been recorded of it yet: try again in some seconds")
+		return
+	}
+	answer(w, p)
+}
