@@ -6,6 +6,7 @@ export interface Verdict { sentence: string; group: number }
 
 export interface Pod { name: string; revision: string; state: string; restarts?: number }
 
+/** Cell is a node of the picture. x is since when the node is not ready, in seconds since 1970; -1 if that is not known. */
 export interface Cell {
   k: string; v: string; r?: string; x?: number; gone?: boolean; c?: boolean; w: number; f: number[]; p?: Pod[];
 }

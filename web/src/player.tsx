@@ -5,13 +5,13 @@
 import { ComponentChildren, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
-/** steps is how many steps a player makes from the begin to the end, one in pause milliseconds. */
-const steps = 100;
+/** pause is the time between two steps of a player, in milliseconds. */
 const pause = 100;
 
-interface Props { from: number; to: number; at: number; says: string; move: (at: number) => void; children?: ComponentChildren }
+/** Props: steps is how many steps a player makes from the begin to the end. */
+interface Props { from: number; to: number; at: number; says: string; steps?: number; move: (at: number) => void; children?: ComponentChildren }
 
-export function Player({ from, to, at, says, move, children }: Props) {
+export function Player({ from, to, at, says, steps = 100, move, children }: Props) {
   const [playing, play] = useState(false);
   useEffect(() => {
     if (!playing) {

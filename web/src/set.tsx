@@ -9,6 +9,7 @@ import { Foreseen, Foresight, lookOf } from "./foresight";
 import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, clock, collator, groupOf, groups, nodePath, notReady, reasonOf, seconds, span } from "./model";
 import { Pods } from "./node";
 import { Badge, Bar, Conditions, Table, Warnings } from "./parts";
+import { Playback, Replayed, wall } from "./playback";
 import { Picture, Tile, TileGroup } from "./picture";
 import { Actions, run } from "./verbs";
 
@@ -17,13 +18,16 @@ const zone = "topology.kubernetes.io/zone";
 export function Set({ namespace, set }: { namespace: string; set: string }) {
   const page = useStream<Cell>("set/stream" + query({ namespace, set }));
   const [foreseen, foresee] = useState<Foreseen>();
+  const [replayed, replay] = useState<Replayed>();
   const [selected, select] = useState<string>();
   useEffect(() => {
     foresee(undefined);
+    replay(undefined);
     select(undefined);
   }, [namespace, set]);
   const head: Head | undefined = page.parts.head, details: Details | undefined = page.parts.details, revisions: Revision[] = page.parts.revisions || [];
   const title = namespace + "/" + set;
+  const past = useMemo(() => replayed?.replay.cells(replayed.at), [replayed]);
   if (!head || head.missing) {
     return (
       <main>
@@ -41,9 +45,11 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
       <Warnings connected={page.connected} error={page.error?.message} lost={head.lost} unread={head.unread} />
       <Summary head={head} details={details} revisions={revisions} />
       <Actions head={head} details={details} />
-      <Foresight head={head} details={details} cells={page.items} foreseen={foreseen} show={foresee} />
-      <Fleet page={page} head={head} facets={page.parts.facets || []} foreseen={foreseen} selected={selected} select={select} />
-      {selected && <Panel key={selected} head={head} node={selected} cell={page.items.get(selected)} close={() => select(undefined)} />}
+      <Foresight head={head} details={details} cells={page.items} foreseen={foreseen} show={(f) => { replay(undefined); foresee(f); }} />
+      <Playback head={head} live={page.items} replayed={replayed} show={(r) => { foresee(undefined); replay(r); }} />
+      <Fleet page={page} head={head} facets={page.parts.facets || []} foreseen={foreseen} past={past} at={replayed?.at} selected={selected} select={select} />
+      {selected && (past && replayed ? <PastPanel node={selected} cell={past.get(selected)} at={replayed.at} close={() => select(undefined)} />
+        : <Panel key={selected} head={head} node={selected} cell={page.items.get(selected)} close={() => select(undefined)} />)}
       {head.policy && <Waves policy={head.policy} details={details} />}
       <h2>Revisions</h2>
       <Revisions head={head} all={revisions} />
@@ -99,7 +105,7 @@ function Summary({ head, details, revisions }: { head: Head; details?: Details; 
 /** says describes a cell in a sentence. */
 function says(c: Cell): string {
   const pods = (c.p || []).map((p) => `pod ${p.state}` + (p.restarts ? `, ${p.restarts} restarts` : "")).join("; ");
-  return `${c.k}: ${reasonOf(c)}` + (c.x ? "; the node is not ready since " + clock(c.x) : "") + (pods ? "; " + pods : "");
+  return `${c.k}: ${reasonOf(c)}` + (c.x ? "; the node is not ready" + (c.x > 0 ? " since " + clock(c.x) : "") : "") + (pods ? "; " + pods : "");
 }
 
 /** tiles are those of cells: a cell that has not changed is the same object, and has the same tile. */
@@ -134,24 +140,28 @@ function naming(by: string, facets: Facet[], head: Head): (c: Cell) => string {
   return (c) => facets[i]?.values[c.f[i]] || none;
 }
 
-interface FleetProps { page: ReturnType<typeof useStream<Cell>>; head: Head; facets: Facet[]; foreseen?: Foreseen; selected?: string; select: (k?: string) => void }
+/** FleetProps: past are the cells of the time at, if that is not now. */
+interface FleetProps {
+  page: ReturnType<typeof useStream<Cell>>; head: Head; facets: Facet[]; foreseen?: Foreseen; past?: Map<string, Cell>; at?: number; selected?: string; select: (k?: string) => void;
+}
 
-function Fleet({ page, head, facets, foreseen, selected, select }: FleetProps) {
+function Fleet({ page, head, facets, foreseen, past, at, selected, select }: FleetProps) {
+  const cells = past || page.items;
   const zones = facets.find((f) => f.key === zone);
   const [chosen, by] = useState<string>();
   const [filter, setFilter] = useState("");
   const [only, setOnly] = useState<number>();
   const [zoom, setZoom] = useState<number>();
-  const count = page.items.size, size = zoom ?? (count > 5000 ? 10 : count > 1000 ? 14 : 22);
+  const count = cells.size, size = zoom ?? (count > 5000 ? 10 : count > 1000 ? 14 : 22);
   const how = chosen ?? ((zones?.values.length || 0) > 1 ? zone : "");
-  const sorted = useMemo(() => [...page.items.keys()].sort(collator.compare), [page.order]);
+  const sorted = useMemo(() => past ? [...past.keys()] : [...page.items.keys()].sort(collator.compare), [page.order, past]);
   const { all, shown } = useMemo(() => {
     const words = filter.toLowerCase().split(/\s+/).filter(Boolean), name = naming(how, facets, head);
     const filtered = words.length > 0 || (only !== undefined && !foreseen);
     const found = new Map<string, TileGroup>();
     let shown = 0;
     for (const key of sorted) {
-      const c = page.items.get(key)!, of = name(c), tile = tileOf(c, foreseen);
+      const c = cells.get(key)!, of = name(c), tile = tileOf(c, foreseen);
       let group = found.get(of);
       if (!group) {
         found.set(of, (group = { name: of, tiles: [], dim: filtered ? [] : undefined }));
@@ -167,15 +177,15 @@ function Fleet({ page, head, facets, foreseen, selected, select }: FleetProps) {
     const order = head.policy?.waves?.map((w) => w.name) || [];
     const place = (g: TileGroup) => (how === "wave" && order.includes(g.name) ? String(order.indexOf(g.name)).padStart(4, "0") : "~" + g.name);
     return { all: [...found.values()].sort((a, b) => collator.compare(place(a), place(b))), shown: filtered ? shown : undefined };
-  }, [page.version, how, filter, only, foreseen]);
+  }, [past || page.version, how, filter, only, foreseen]);
   const counts = new Array<number>(8).fill(0);
-  for (const c of page.items.values()) {
+  for (const c of cells.values()) {
     counts[groupOf(c.v)]++;
     counts[7] += c.x ? 1 : 0;
   }
   return (
     <section aria-label="The fleet">
-      <h2>The fleet {foreseen && <span class="badge busy">a plan</span>}</h2>
+      <h2>The fleet {foreseen && <span class="badge busy">a plan</span>}{past && <span class="badge busy">at {wall(at!)}</span>}</h2>
       <form class="tools" onSubmit={(e) => e.preventDefault()}>
         <label>Group by <select value={how} onChange={(e) => by(e.currentTarget.value)}>
           <option value="">nothing</option>
@@ -231,6 +241,17 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
       {why?.error && <p class="warning">{why.error}</p>}
       {why?.data && <Explanation of={why.data} />}
       {why?.line && <p class="line"><code>{why.line}</code></p>}
+    </aside>
+  );
+}
+
+/** PastPanel is about one node of the picture at a time in the past: the rest is not recorded. */
+function PastPanel({ node, cell, at, close }: { node: string; cell?: Cell; at: number; close: () => void }) {
+  return (
+    <aside class="panel" aria-label={"Node " + node}>
+      <p class="right"><button type="button" onClick={close}>Close</button></p>
+      <h3>{node} at {wall(at)}</h3>
+      <p>{cell ? says(cell) + "." : "The set did not concern the node."}</p>
     </aside>
   );
 }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"everynode.dev/everynode/test/harness"
+)
+
+// recorded is what the dashboard has recorded, as far as it is looked at.
+type recorded struct {
+	Began, Until int64
+	States       []struct{ V, R string }
+	Base         []int
+	Changes      []int64
+	Gaps         [][2]int64
+}
+
+// past reads what the dashboard has recorded of the set.
+func (d *dashboard) past() (p recorded, err error) {
+	answer := d.send(d.t.Context(), http.MethodGet, "api/set/past?namespace="+d.s.Name+"&set=daemonset/"+set, "")
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		return p, errors.New(answer.Status)
+	}
+	return p, json.NewDecoder(answer.Body).Decode(&p)
+}
+
+// ends is met when what is recorded ends with all nodes up to date with a revision other than the one at its begin.
+func (p recorded) ends() error {
+	if len(p.Base) != nodes {
+		return fmt.Errorf("%d nodes are recorded", len(p.Base))
+	}
+	now, first := append([]int(nil), p.Base...), p.States[p.Base[0]].R
+	for i := 0; i < len(p.Changes); i += 3 {
+		now[p.Changes[i+1]] = int(p.Changes[i+2])
+	}
+	for node, state := range now {
+		if s := p.States[state]; s.V != "up-to-date" || s.R == first {
+			return fmt.Errorf("node %d has %+v", node, s)
+		}
+	}
+	return nil
+}
+
+// every is an expression for whether the labels of all cells have a text.
+func every(text string) string {
+	return fmt.Sprintf("[...document.querySelectorAll('.cell')].length === %d && [...document.querySelectorAll('.cell')].every((c) => c.getAttribute('aria-label').includes(%q))", nodes, text)
+}
+
+// slide moves the slider of the playback to a part of its way.
+func slide(part float64) chromedp.Action {
+	return chromedp.Evaluate(fmt.Sprintf(`((e) => { e.value = Number(e.min) + %g * (e.max - e.min); e.dispatchEvent(new Event("input", {bubbles: true})); })(%s)`,
+		part, find(".playback input[type=range]")), nil)
+}
+
+// TestPlayback plays a rollout back: the picture is the old one, then those in between, then the newest, and is live again after that. A time in which the cluster
+// did not answer is a gap in which no state is shown.
+func TestPlayback(t *testing.T) {
+	b := browse(t)
+	c := shared.Cluster(t)
+	s := c.Space(t, nodes)
+	s.Run(set, harness.WithBudget("2", "0"))
+	d := start(t, s)
+	b.does("the set at rest", log.Enable(), chromedp.Navigate(d.url), press(find(`table.sets a`)), until(count(".cell.g1")+" === 6"))
+	var old recorded
+	s.Poll("the recording has begun", func() (err error) { old, err = d.past(); return err })
+	s.Update(set, harness.WithImage(harness.Image2))
+	var now recorded
+	s.Poll("the rollout is recorded", func() (err error) {
+		if now, err = d.past(); err != nil {
+			return err
+		}
+		return now.ends()
+	})
+	before, after := old.States[old.Base[0]].R, now.States[len(now.States)-1].R
+
+	b.does("the begin", press(named(".actions button", "Play back the last hours")), chromedp.WaitVisible(`[data-playback="shown"]`),
+		until(every("pod of revision "+before)), until(count(".cell.g1")+" === 6"),
+		until(`document.querySelector("h2 .badge").innerText === "at " + new Date(`+fmt.Sprint(now.Began)+`).toLocaleTimeString()`))
+	b.does("a node then", press(find(".cell")), until(`document.querySelector(".panel").innerText.includes("pod of revision `+before+`")`), press(find(".panel button")))
+	b.does("the first change", press(named(".playback button", "Next change")), until(count(".cell:not(.g1)")+" > 0 && !("+every("pod of revision "+before)+")"))
+	b.picture("dashboard-playback")
+	b.accessible("a playback")
+	b.does("the rest, played", press(named(".playback button", "Play")), until(named(".playback button", "Pause")+" !== undefined"), slide(0.97), press(named(".playback button", "Play")),
+		until(every("pod of revision "+after)+" && "+count(".cell.g1")+" === 6"), until(named(".playback button", "Play")+" !== undefined"))
+	b.does("the begin, by the keyboard", chromedp.Focus(".playback input[type=range]"), chromedp.KeyEvent(kb.Home), until(every("pod of revision "+before)))
+	b.does("live", press(named(".playback button", "Back to live")), until(count("[data-playback]")+" === 0 && "+every("pod ready")))
+
+	c.Kill(t, "kube-apiserver")
+	s.Poll("nothing is recorded", func() error {
+		p, err := d.past()
+		if silent := time.Since(time.UnixMilli(p.Until)); err == nil && silent < 26*time.Second {
+			return fmt.Errorf("the last look was %s ago", silent)
+		}
+		return err
+	})
+	c.StartComponent(t, "kube-apiserver")
+	s.Poll("there is a gap", func() error {
+		p, err := d.past()
+		if err == nil && len(p.Gaps) == 0 {
+			return errors.New("there is none")
+		}
+		now = p
+		return err
+	})
+	inside := float64(now.Gaps[0][0]+now.Gaps[0][1])/2 - float64(now.Began)
+	b.does("the gap", press(named(".actions button", "Play back the last hours")), chromedp.WaitVisible("[data-playback]"), slide(inside/float64(now.Until-now.Began)),
+		until(`document.querySelector("[data-playback='gap']")?.innerText.includes("Nothing is recorded from")`), until(every("not recorded")+" && "+count(".cell.g0")+" === 6"))
+	b.does("live again", press(named(".playback button", "Back to live")), until(every("pod ready")))
+}
