@@ -10,11 +10,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/clustercache"
 )
 
 const (
-	// recordPace is the minimum time between two looks at a set that changes, quietPace the time between looks at one that does not.
+	// recordPace is the minimum time between two looks at a set that changes, quietPace the time between looks at one that does not. While its page is viewed, each
+	// frame is a look.
 	recordPace = 2 * time.Second
 	quietPace  = 10 * time.Second
 	// recordedFor is how long a set is recorded after its page was open last.
@@ -97,6 +99,7 @@ func (r *recorder) take(key clustercache.Key, uid types.UID, now time.Time, node
 	if set == nil {
 		return
 	}
+	set.looked = now
 	if set.uid != uid {
 		set.recording = recording{uid: uid}
 	}
@@ -162,17 +165,22 @@ func (s *server) record(ctx context.Context) {
 	}
 }
 
-// look records what the nodes of a set are like now. While the cluster does not answer, that is not known, and a gap follows.
+// look records what the nodes of a set are like now.
 func (s *server) look(ctx context.Context, key clustercache.Key) {
-	if s.lost() != "" {
-		return
-	}
+	now := s.o.Now()
 	m, ok := s.fleet.At(ctx, key)
 	if !ok {
 		s.recorder.forget(key)
 		return
 	}
-	s.recorder.take(key, m.Workload.UID, s.o.Now(), statesOf(m))
+	s.seen(key, m, now)
+}
+
+// seen records what was read of a set. While the cluster does not answer, that is what was there before, and a gap follows.
+func (s *server) seen(key clustercache.Key, m *inspect.Evaluation, at time.Time) {
+	if s.lost() == "" {
+		s.recorder.take(key, m.Workload.UID, at, statesOf(m))
+	}
 }
 
 // past answers with what was recorded of a set.

@@ -62,8 +62,15 @@ type recording struct {
 	folded bool
 }
 
-// look records the states of all nodes at a time, sorted by node.
+// look records the states of all nodes at a time, sorted by node. A look from before the last one is late, and is ignored.
 func (r *recording) look(at moment, nodes []nodeState) {
+	silence := moment(longestSilence.Milliseconds())
+	switch {
+	case at < r.seen-silence: // the clock was set back
+		*r = recording{uid: r.uid}
+	case at < r.seen:
+		return
+	}
 	now := make(map[string]state, len(nodes))
 	for _, n := range nodes {
 		now[n.node] = n.state
@@ -72,7 +79,7 @@ func (r *recording) look(at moment, nodes []nodeState) {
 		r.began, r.base, r.now, r.seen = at, now, maps.Clone(now), at
 		return
 	}
-	if at-r.seen > moment(longestSilence.Milliseconds()) {
+	if at-r.seen > silence {
 		r.gaps = append(r.gaps, gap{r.seen, at})
 	}
 	for _, n := range nodes {

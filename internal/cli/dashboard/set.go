@@ -85,7 +85,7 @@ func (p *setPage) pace() (shortest, longest time.Duration) { return shortestPace
 
 // build makes a frame.
 func (p *setPage) build(ctx context.Context) (*frame, error) {
-	f := &frame{}
+	f, now := &frame{}, p.s.o.Now()
 	m, ok := p.s.fleet.At(ctx, p.key)
 	if !ok {
 		if p.tracker == nil {
@@ -93,6 +93,7 @@ func (p *setPage) build(ctx context.Context) (*frame, error) {
 		}
 		return f, f.add("head", head{Missing: true, Report: inspect.Report{Namespace: p.key.Namespace, Name: p.key.Name}, Lost: p.s.lost()})
 	}
+	p.s.seen(p.key, m, now)
 	if p.tracker == nil {
 		p.tracker = view.NewTracker(m.Set.Title())
 		p.tracker.Recall(m.Snapshot, m.Plan, m.Began())
