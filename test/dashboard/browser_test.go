@@ -34,7 +34,7 @@ const hostile = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</s
 
 // browser is a headless Chromium with one window, and what it has complained about.
 type browser struct {
-	t   *testing.T
+	t   testing.TB
 	ctx context.Context
 
 	mu         sync.Mutex
@@ -42,7 +42,7 @@ type browser struct {
 }
 
 // browse starts the browser, or skips the test where there is none.
-func browse(t *testing.T) *browser {
+func browse(t testing.TB) *browser {
 	t.Helper()
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {

@@ -27,6 +27,8 @@ const (
 type recorder struct {
 	// wake receives a value when a set is new.
 	wake chan struct{}
+	// most is the maximum number of entries.
+	most int
 
 	mu   sync.Mutex
 	sets map[clustercache.Key]*recorded
@@ -42,7 +44,7 @@ type recorded struct {
 }
 
 func newRecorder() *recorder {
-	return &recorder{wake: make(chan struct{}, 1), sets: map[clustercache.Key]*recorded{}}
+	return &recorder{wake: make(chan struct{}, 1), most: mostEntries, sets: map[clustercache.Key]*recorded{}}
 }
 
 // view begins to record a set, if that has not begun before. leave must be called when its page is closed.
@@ -104,7 +106,7 @@ func (r *recorder) take(key clustercache.Key, uid types.UID, now time.Time, node
 		set.recording = recording{uid: uid}
 	}
 	set.look(moment(now.UnixMilli()), nodes)
-	r.bound(mostEntries)
+	r.bound()
 }
 
 // forget drops what was recorded of a set that does not exist any more.
@@ -116,26 +118,26 @@ func (r *recorder) forget(key clustercache.Key) {
 	}
 }
 
-// bound folds changes until there are at most that many entries: always those of the set that has most. Without changes, it drops the recording of the set that
+// bound folds changes while there are too many entries: always those of the set that has most. Without changes, it drops the recording of the set that
 // was not viewed for longest.
-func (r *recorder) bound(most int) {
+func (r *recorder) bound() {
 	for {
 		total, largest := 0, clustercache.Key{}
 		var eldest *recorded
 		for key, set := range r.sets {
 			total += set.size()
-			if most := r.sets[largest]; most == nil || len(set.changes) > len(most.changes) {
+			if than := r.sets[largest]; than == nil || len(set.changes) > len(than.changes) {
 				largest = key
 			}
 			if set.size() > 0 && (eldest == nil || set.viewers == 0 && (eldest.viewers > 0 || set.viewed.Before(eldest.viewed))) {
 				eldest = set
 			}
 		}
-		if total <= most {
+		if total <= r.most {
 			return
 		}
 		if set := r.sets[largest]; len(set.changes) > 0 {
-			set.fold(min(max(total-most, len(set.changes)/10), len(set.changes)))
+			set.fold(min(max(total-r.most, len(set.changes)/10), len(set.changes)))
 		} else {
 			eldest.recording = recording{}
 		}

@@ -190,12 +190,19 @@ func TestAllRecordingsAreBounded(t *testing.T) {
 		most int
 		want [3]int
 	}{{160, [3]int{30, 110, 20}}, {100, [3]int{30, 50, 20}}, {60, [3]int{20, 20, 20}}, {59, [3]int{0, 20, 20}}, {39, [3]int{0, 0, 20}}, {0, [3]int{}}} {
-		if r.bound(step.most); sizes() != step.want {
+		r.most = step.most
+		if r.bound(); sizes() != step.want {
 			t.Errorf("bounded by %d, the sizes are %v, want %v", step.most, sizes(), step.want)
 		}
 	}
 	if _, ok := r.past(key("eldest")); ok {
 		t.Error("something is played back that was dropped")
+	}
+	r.most = 25
+	for i := range 3 {
+		if r.take(key("open"), "1", begin.Add(time.Duration(i)*time.Second), nodes(fmt.Sprint(i))); sizes()[2] > r.most {
+			t.Errorf("a look leaves %d entries", sizes()[2])
+		}
 	}
 }
 

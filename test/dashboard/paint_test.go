@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cli "everynode.dev/everynode/internal/cli/dashboard"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/testing/fakecluster"
+)
+
+const (
+	// changesPerSecond is how many pods change in a second while the stream is measured, and measured for how long.
+	changesPerSecond = 100
+	measured         = 10 * time.Second
+)
+
+// painted notes when the picture has been drawn first, in milliseconds after the navigation began.
+const painted = `new MutationObserver((_, o) => document.querySelector(".picture") && (o.disconnect(), requestAnimationFrame(() => requestAnimationFrame(() => window.paintedAt = performance.now())))).observe(document, {childList: true, subtree: true})`
+
+// BenchmarkPage measures the page of a set in the browser: when it has painted anything, when it has drawn the picture, how much it has received until then, and how
+// much it receives while pods change. The cluster is imaginary, so nothing but the dashboard and the browser takes time:
+//
+//	go test ./dashboard -run '^$' -bench BenchmarkPage -benchtime 1x -count 5
+func BenchmarkPage(b *testing.B) {
+	for _, cells := range []int{1000, 10_000} {
+		b.Run(fmt.Sprintf("cells=%d", cells), func(b *testing.B) {
+			for range b.N {
+				measurePage(b, cells)
+			}
+		})
+	}
+}
+
+func measurePage(b *testing.B, cells int) {
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	cluster := fakecluster.New(b, fakecluster.Roll{Name: set, Advanced: true, Letters: strings.Repeat("u", cells)}.Objects(b)...)
+	watched := cluster.Watched("pods")
+	address := serve(ctx, b, cluster)
+	<-watched
+	w := browse(b)
+	var received atomic.Int64
+	chromedp.ListenTarget(w.ctx, func(event any) {
+		if e, ok := event.(*network.EventDataReceived); ok {
+			received.Add(e.DataLength)
+		}
+	})
+	w.does("the session", network.Enable(), chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"), chromedp.Navigate("about:blank"),
+		chromedp.ActionFunc(func(ctx context.Context) error {
+			_, err := page.AddScriptToEvaluateOnNewDocument(painted).Do(ctx)
+			return err
+		}))
+	received.Store(0)
+	base, _, _ := strings.Cut(address, "#")
+	var first, picture float64
+	w.does("the picture", chromedp.Navigate(base+"#/set/default/ads/"+set), until(`window.paintedAt > 0 && [...document.querySelectorAll("[role=status]")].some((e) => e.innerText === "`+fmt.Sprint(cells)+` nodes")`),
+		chromedp.Evaluate(`performance.getEntriesByName("first-contentful-paint")[0].startTime`, &first), chromedp.Evaluate(`window.paintedAt`, &picture))
+	b.ReportMetric(first, "ms-first-paint")
+	b.ReportMetric(picture, "ms-picture")
+	b.ReportMetric(float64(received.Load())/1024, "KB-page")
+	received.Store(0)
+	begun := time.Now()
+	changed := changePods(b, cluster, cells)
+	b.ReportMetric(float64(received.Load())/1024/time.Since(begun).Seconds(), "KB/s")
+	b.ReportMetric(float64(changed)/time.Since(begun).Seconds(), "changes/s")
+	b.ReportMetric(0, "ns/op") // how long all of it took says nothing
+}
+
+// serve runs the dashboard for a cluster, and returns its URL.
+func serve(ctx context.Context, b *testing.B, cluster *fakecluster.Cluster) string {
+	b.Helper()
+	out, in := io.Pipe()
+	cluster.Options.Out = in
+	program := func(o *options.Options) *cobra.Command {
+		return cli.New(o, func(*options.Options) *cobra.Command { return &cobra.Command{} })
+	}
+	go func() {
+		_ = in.CloseWithError(cluster.RunUntil(ctx, program, "--listen", "127.0.0.1:0", "--open=false"))
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// changePods makes pods unready, one after the other, and returns how many.
+func changePods(b *testing.B, cluster *fakecluster.Cluster, cells int) (changed int) {
+	b.Helper()
+	pods := cluster.Kubernetes.CoreV1().Pods("default")
+	pace := time.NewTicker(time.Second / changesPerSecond)
+	defer pace.Stop()
+	for end := time.After(measured); ; changed++ {
+		select {
+		case <-end:
+			return changed
+		case <-pace.C:
+		}
+		name := fmt.Sprintf("%s-node-%d-%s", set, changed%cells+1, fakecluster.NewHash[:3])
+		pod, err := pods.Get(b.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		pod.ResourceVersion, pod.Status.Conditions[0].Status = fmt.Sprint(100+changed), corev1.ConditionFalse
+		if changed/cells%2 == 1 {
+			pod.Status.Conditions[0].Status = corev1.ConditionTrue
+		}
+		if _, err := pods.UpdateStatus(b.Context(), pod, metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
