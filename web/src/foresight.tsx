@@ -94,40 +94,40 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
   const denied = rights?.apply;
   return (
     <Fragment>
-    {applied && <Applied plan={applied} cells={cells} close={() => apply(undefined)} />}
-    <details class="foresight" open={!!foreseen}>
-      <summary>What would a change do?</summary>
-      <form class="tools" onSubmit={(e) => { e.preventDefault(); void makePlan(); }}>
-        {containers.map((c) => (
-          <label key={c.name}>Image of {c.name} <input class="wide" value={images[c.name] ?? c.image} onInput={(e) => setImages({ ...images, [c.name]: e.currentTarget.value })} /></label>
-        ))}
-        {head.advanced && <label>Partition <input value={partition} placeholder={details?.partition || "0"} onInput={(e) => setPartition(e.currentTarget.value.trim())} /></label>}
-        <button type="submit" disabled={busy}>{busy ? "Planning …" : "Show the plan"}</button>
-        {foreseen && <button type="button" onClick={() => show(undefined)}>Back to now</button>}
-      </form>
-      {problem && <p class="warning" role="alert">{problem}</p>}
-      {foreseen && (
-        <div data-plan="shown">
-          <p role="status"><b>This is a plan: nothing has been changed.</b> {Object.entries(foreseen.plan.counts).map(([v, n]) => `${n} ${v}`).join(", ")}; takes {foreseen.plan.estimate.low}
-            {foreseen.plan.estimate.high !== foreseen.plan.estimate.low ? " to " + foreseen.plan.estimate.high : ""}, {foreseen.plan.budget.waves} waves, at most {foreseen.plan.budget.mostAtOnce} nodes at once, at
-            most {foreseen.plan.budget.mostDown} without an available pod{foreseen.plan.unfinished ? `; ${foreseen.plan.unfinished} nodes never finish` : ""}.</p>
-          {foreseen.plan.warnings.map((w) => <p key={w.kind + w.message} class="warning">{w.message}</p>)}
-          {foreseen.plan.policy?.holds && <p class="warning">{foreseen.plan.policy.holds}</p>}
-          {foreseen.plan.policy && <ul class="plain">{foreseen.plan.policy.waves.map((w) => (
-            <li key={w.name}>wave {w.name}: {w.nodes.length} nodes{w.start ? `, starts after ${w.start}` : ""}{w.end ? `, ends after ${w.end}` : ""}{w.approval ? ", then needs an approval" : ""}</li>
-          ))}</ul>}
-          {total > 0 && <Player from={0} to={total} at={foreseen.at < 0 ? total : foreseen.at} says={foreseen.at < 0 ? "the verdicts" : "after " + span(foreseen.at)}
-            move={(at) => show({ ...foreseen, at })}>
-            {foreseen.at >= 0 && <button type="button" onClick={() => show({ ...foreseen, at: -1 })}>Verdicts</button>}
-          </Player>}
-          {line && <p class="line"><code>{line}</code></p>}
-          <p><button type="button" class="main" disabled={!rights || !!denied || outdated} title={denied}
-            onClick={() => ask({ verb: "apply", flags: JSON.parse(planned), plan: foreseen.plan })}>Apply this plan …</button>
-            {outdated && " The plan is for other values than those above: show it again."}</p>
-        </div>
-      )}
-    </details>
-    {asked && <Confirm head={head} asked={asked} close={() => ask(undefined)} again={() => void makePlan()} after={() => { apply(foreseen?.plan); show(undefined); }} />}
+      {applied && <Applied plan={applied} cells={cells} close={() => apply(undefined)} />}
+      <details class="foresight" open={!!foreseen}>
+        <summary>What would a change do?</summary>
+        <form class="tools" onSubmit={(e) => { e.preventDefault(); void makePlan(); }}>
+          {containers.map((c) => (
+            <label key={c.name}>Image of {c.name} <input class="wide" value={images[c.name] ?? c.image} onInput={(e) => setImages({ ...images, [c.name]: e.currentTarget.value })} /></label>
+          ))}
+          {head.advanced && <label>Partition <input value={partition} placeholder={details?.partition || "0"} onInput={(e) => setPartition(e.currentTarget.value.trim())} /></label>}
+          <button type="submit" disabled={busy}>{busy ? "Planning …" : "Show the plan"}</button>
+          {foreseen && <button type="button" onClick={() => show(undefined)}>Back to now</button>}
+        </form>
+        {problem && <p class="warning" role="alert">{problem}</p>}
+        {foreseen && (
+          <div data-plan="shown">
+            <p role="status"><b>This is a plan: nothing has been changed.</b> {Object.entries(foreseen.plan.counts).map(([v, n]) => `${n} ${v}`).join(", ")}; takes {foreseen.plan.estimate.low}
+              {foreseen.plan.estimate.high !== foreseen.plan.estimate.low ? " to " + foreseen.plan.estimate.high : ""}, {foreseen.plan.budget.waves} waves, at most {foreseen.plan.budget.mostAtOnce} nodes at once, at
+              most {foreseen.plan.budget.mostDown} without an available pod{foreseen.plan.unfinished ? `; ${foreseen.plan.unfinished} nodes never finish` : ""}.</p>
+            {foreseen.plan.warnings.map((w) => <p key={w.kind + w.message} class="warning">{w.message}</p>)}
+            {foreseen.plan.policy?.holds && <p class="warning">{foreseen.plan.policy.holds}</p>}
+            {foreseen.plan.policy && <ul class="plain">{foreseen.plan.policy.waves.map((w) => (
+              <li key={w.name}>wave {w.name}: {w.nodes.length} nodes{w.start ? `, starts after ${w.start}` : ""}{w.end ? `, ends after ${w.end}` : ""}{w.approval ? ", then needs an approval" : ""}</li>
+            ))}</ul>}
+            {total > 0 && <Player from={0} to={total} at={foreseen.at < 0 ? total : foreseen.at} says={foreseen.at < 0 ? "the verdicts" : "after " + span(foreseen.at)}
+              move={(at) => show({ ...foreseen, at })}>
+              {foreseen.at >= 0 && <button type="button" onClick={() => show({ ...foreseen, at: -1 })}>Verdicts</button>}
+            </Player>}
+            {line && <p class="line"><code>{line}</code></p>}
+            <p><button type="button" class="main" disabled={!rights || !!denied || outdated} title={denied}
+              onClick={() => ask({ verb: "apply", flags: JSON.parse(planned), plan: foreseen.plan })}>Apply this plan …</button>
+              {outdated && " The plan is for other values than those above: show it again."}</p>
+          </div>
+        )}
+      </details>
+      {asked && <Confirm head={head} asked={asked} close={() => ask(undefined)} again={() => void makePlan()} after={() => { apply(foreseen?.plan); show(undefined); }} />}
     </Fragment>
   );
 }

@@ -22,7 +22,7 @@ const (
 	header = "X-Everynode-Dashboard"
 	// cookiePrefix is followed by the port: browsers send cookies to all ports of a host.
 	cookiePrefix = "everynode-dashboard-"
-	// largestBody is the maximum size of a request, largestPlan that of one with a plan: the plan for a node has about 300 bytes.
+	// largestBody is the maximum size of a request, largestPlan that of one with a plan: the plan for a node has about 200 bytes.
 	largestBody = 16 << 10
 	largestPlan = 32 << 20
 	// mostViewers is the maximum number of streams, mostPlans that of requests with a plan, mostRequests that of other requests at a time.

@@ -147,8 +147,8 @@ func statesOf(m *inspect.Evaluation) []nodeState {
 		}
 		node := &m.Snapshot.Nodes[i]
 		n := nodeState{node: node.Name, state: state{verdict: m.Plan.Verdicts[i].Kind, notReady: !node.Ready && !node.Gone}}
-		if report := inspect.NodeOf(&m.Snapshot, &m.Plan, i); len(report.Pods) > 0 {
-			n.revision = report.Pods[len(report.Pods)-1].Revision
+		if pods := node.Pods; len(pods) > 0 {
+			n.revision = inspect.RevisionName(&m.Snapshot, pods[len(pods)-1].Revision)
 		}
 		all = append(all, n)
 	}
