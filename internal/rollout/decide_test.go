@@ -78,3 +78,31 @@ func TestUnusableRevisionDoesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestTroubleStalls: a pod in trouble stalls when it has not been ready for long.
+func TestTroubleStalls(t *testing.T) {
+	failing := func(since Time) Pod {
+		p := readyPod("new", 1)
+		p.Ready, p.ReadySince, p.Created, p.Trouble = false, since, testNow-1, "container a: ImagePullBackOff"
+		return p
+	}
+	healed := failing(testNow)
+	healed.Ready = true
+	for _, c := range []struct {
+		name string
+		pods []Pod
+		want Time
+	}{
+		{"not ready since now", []Pod{failing(testNow)}, testNow.Add(StallAfter)},
+		{"says nothing of being ready", []Pod{failing(0)}, (testNow - 1).Add(StallAfter)},
+		{"the first of two", []Pod{failing(testNow), failing(testNow - 7)}, (testNow - 7).Add(StallAfter)},
+		{"has stalled", []Pod{failing(testNow.Add(-StallAfter))}, 0},
+		{"repaired", []Pod{healed}, 0},
+		{"none", nil, 0},
+	} {
+		s := oneNode(c.pods...)
+		if got := s.StallsNext(); got != c.want {
+			t.Errorf("%s: stalls at %d, want %d", c.name, got, c.want)
+		}
+	}
+}

@@ -207,7 +207,7 @@ type Pod struct {
 	// GraceUntil is when a pod that is marked (InPlaceMarked, InPlaceAnnounced) may be changed; 0 means at once.
 	GraceUntil Time
 	// Trouble is why the pod does not start, as its status reports; empty if it reports nothing. Decide does not read it: it is for
-	// the explanation of a verdict.
+	// the explanation of a verdict, and for conditions.
 	Trouble string
 	// Stuck is why the change that is under way (InPlacePatched, InPlaceAnnounced) can never come to its end; NoDetail if it may.
 	Stuck Detail

@@ -2,7 +2,10 @@
 
 package rollout
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // count adds a node to the status, as upstream does: the oldest pod speaks for its node, also when it is terminating; a
 // node that is gone, or not evaluated, counts nowhere.
@@ -54,6 +57,33 @@ func (s *Snapshot) CountUpdated(revision int) int {
 		}
 	}
 	return n
+}
+
+// StallAfter is how long a pod may report trouble, and not be ready, before that counts as a rollout that does not continue by itself. It is the
+// progressDeadlineSeconds that a Deployment has by default.
+const StallAfter = 10 * time.Minute
+
+// StallsAt returns when a pod in trouble has not been ready for StallAfter, and whether it is in trouble at all. A pod that says nothing of being ready has
+// not been ready since it was created.
+func (p *Pod) StallsAt() (at Time, stalls bool) {
+	since := p.ReadySince
+	if since == 0 {
+		since = p.Created
+	}
+	return since.Add(StallAfter), p.Trouble != "" && !p.Ready && since != 0
+}
+
+// StallsNext returns when the next pod in trouble has been so for StallAfter; 0 for never. No event reports that, and no decision depends on it, but
+// what the status says of the set may.
+func (s *Snapshot) StallsNext() (next Time) {
+	for i := range s.Nodes {
+		for k := range s.Nodes[i].Pods {
+			if at, stalls := s.Nodes[i].Pods[k].StallsAt(); stalls && at > s.Now && (next == 0 || at < next) {
+				next = at
+			}
+		}
+	}
+	return next
 }
 
 // awaitAvailable asks for another decision when a ready pod becomes available: no event reports that.
