@@ -100,8 +100,7 @@ func active(p *Policy, sets []v1alpha1.SetStatus) string {
 	var parts []string
 	for i := range sets {
 		s := &sets[i]
-		waits := s.Phase == v1alpha1.PhaseSoaking && passes(s) || s.Phase == v1alpha1.PhaseWaitingForApproval
-		if s.Phase == v1alpha1.PhaseComplete || p.WaveHealthy && waits {
+		if s.Phase == v1alpha1.PhaseComplete || p.Settled(s) {
 			continue
 		}
 		text := fmt.Sprintf("%s: %s", s.Name, s.Phase)
@@ -111,6 +110,11 @@ func active(p *Policy, sets []v1alpha1.SetStatus) string {
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// Settled is whether the rollout of a set waits after a wave that is complete and healthy, and that is enough for the policy to be ready.
+func (p *Policy) Settled(s *v1alpha1.SetStatus) bool {
+	return p.WaveHealthy && (s.Phase == v1alpha1.PhaseSoaking && passes(s) || s.Phase == v1alpha1.PhaseWaitingForApproval)
 }
 
 // passes is whether no analysis of the active wave has an answer other than Pass.

@@ -242,6 +242,7 @@ func (s *sim) checkConditions(set *unstructured.Unstructured, n numbers, left le
 		if n[unavailables] > int64(limit) {
 			want["Available"] = "False Nodes"
 		}
+		wantHealth(want, n, left)
 	}
 	conditions, _, _ := unstructured.NestedSlice(set.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -255,4 +256,20 @@ func (s *sim) checkConditions(set *unstructured.Unstructured, n numbers, left le
 	for _, kind := range sorted(want) {
 		s.blame("conditions", "%s is missing", kind)
 	}
+}
+
+// wantHealth adds the conditions that tools for GitOps read: the set is as its specification asks, with what that holds back.
+func wantHealth(want map[string]string, n numbers, left leftover) {
+	_, reason, _ := strings.Cut(want["Progressing"], " ")
+	is := "Ready"
+	switch {
+	case left.waiting > 0:
+		is = "Reconciling"
+	case n[unavailables] > 0:
+		is, reason = "Reconciling", "Unavailable"
+	}
+	for _, kind := range []string{"Ready", "Reconciling", "Stalled"} {
+		want[kind] = "False " + reason
+	}
+	want[is] = "True " + reason
 }

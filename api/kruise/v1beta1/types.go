@@ -211,7 +211,7 @@ type DaemonSetStatus struct {
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 
-	// Conditions are Progressing, Available, Paused and Degraded, each with its reason.
+	// Conditions are Progressing, Available, Paused and Degraded, and for tools that follow kstatus Ready, Reconciling and Stalled, each with its reason.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge

@@ -376,7 +376,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	after := plan
 	took := p.c.Clock.Since(now)
 	p.c.pending.decided(p.key, took)
-	report := dialect.Report{Numbers: plan.Status, ObservedGeneration: p.w.ObservedGeneration, Snapshot: &snapshot, Plan: &after}
+	report := dialect.Report{Numbers: plan.Status, ObservedGeneration: p.w.ObservedGeneration, Snapshot: &snapshot, Plan: &after, Governed: p.governed(&allowed)}
 	if historyErr == nil && claimed {
 		// Before, it is not clear which pods are the set's own, or what the wanted revision is called; so nothing is done but to say how things are.
 		report.ObservedGeneration = p.w.Generation
@@ -406,7 +406,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if p.result.Skipped || p.result.LaneFull {
 		again = soonest(again, skippedPause)
 	}
-	return soonest(again, images.again, p.state.durations.wake, until(now, p.wake(&plan, now, err)), until(now, unblock), until(now, allowed.Wake)), errors.Join(err, statusErr)
+	return soonest(again, images.again, p.state.durations.wake, until(now, p.wake(&plan, now, err)), until(now, unblock), until(now, allowed.Wake), until(now, p.stalls(&snapshot))), errors.Join(err, statusErr)
 }
 
 // wake is when to come back for what the plan has left, after its writes have been answered; 0 for never. err is why the pass is repeated.

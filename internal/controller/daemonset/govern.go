@@ -177,6 +177,24 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	return out
 }
 
+// governed returns what the policy says of the set, as far as the status of the set depends on it.
+func (p *pass) governed(out *policy.Result) *dialect.Governed {
+	switch st := out.Status; {
+	case st != nil && st.Enforcement == v1alpha1.EnforcementNone:
+		return nil
+	case st != nil:
+		g := &dialect.Governed{Phase: st.Phase, Settled: p.rules.Policies[0].Settled(st)}
+		if len(st.Blocking) > 0 {
+			g.Message = st.Blocking[0].Message
+		}
+		return g
+	case p.governs() && !p.rules.Unread && len(p.rules.Policies) == 0:
+		return &dialect.Governed{Phase: v1alpha1.PhaseStalled, Message: "The rollout policy was deleted in the middle of a rollout: create it again, or change the template back."}
+	default:
+		return nil
+	}
+}
+
 // mark writes which revision is committed, which one has failed, or that no policy governs the set any more.
 func (p *pass) mark(ctx context.Context, h *clustercache.Resolved, out *policy.Result) error {
 	if out.Commit >= 0 && out.Commit < len(h.Revisions) {

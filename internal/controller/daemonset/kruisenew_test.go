@@ -107,8 +107,8 @@ func TestARefusedAdoptionIsReported(t *testing.T) {
 		a.clock.Step(time.Minute)
 	}
 	conditions := fmt.Sprint(a.set.Object["status"].(map[string]any)["conditions"])
-	if n := strings.Count(conditions, "policy"); n != 2 {
-		t.Errorf("the refusal is told by %d conditions, want two: %s", n, conditions)
+	if n := strings.Count(conditions, "policy"); n != 4 {
+		t.Errorf("the refusal is reported by %d conditions, want Progressing, Degraded, Ready and Reconciling: %s", n, conditions)
 	}
 	if events := a.allEvents(); strings.Count(events, "Warning FailedAdopt") != 1 {
 		t.Errorf("events:\n%s", events)
@@ -196,7 +196,7 @@ func TestAPodThatCannotStartIsReported(t *testing.T) {
 		t.Errorf("a pod that starts counts as failing: %s", reported)
 	}
 	reported := says("ErrImagePull", "not found")
-	if strings.Count(reported, "PodsFailing") != 2 || strings.Count(reported, "ErrImagePull: not found") != 2 {
+	if strings.Count(reported, "PodsFailing") != 5 || strings.Count(reported, "ErrImagePull: not found") != 4 {
 		t.Errorf("only this is reported: %s", reported)
 	}
 	version := a.set.GetResourceVersion()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // statusWindow is a time in which the status of a set is written at most twice: once for numbers that keep changing, so that a write is
@@ -67,4 +68,12 @@ func (p *pass) writeStatus(ctx context.Context, r dialect.Report) (time.Duration
 	}
 	p.state.pace.wrote(now)
 	return 0, nil
+}
+
+// stalls is when the status must say that the set is stalled, if nothing happens before; only that of an Advanced DaemonSet does.
+func (p *pass) stalls(s *rollout.Snapshot) rollout.Time {
+	if !p.w.Advanced {
+		return 0
+	}
+	return s.StallsNext()
 }

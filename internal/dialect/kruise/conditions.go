@@ -21,9 +21,13 @@ const (
 	Available   appsv1.DaemonSetConditionType = "Available"   // no more nodes are without an available pod than the update may take
 	Paused      appsv1.DaemonSetConditionType = "Paused"      // updates are paused by the specification
 	Degraded    appsv1.DaemonSetConditionType = "Degraded"    // something is wrong, and a user must fix it
+	Ready       appsv1.DaemonSetConditionType = "Ready"       // the set is as its specification asks; what paused, partition, selector and OnDelete keep back counts as done
+	Reconciling appsv1.DaemonSetConditionType = "Reconciling" // the set is not Ready, and the manager works on it
+	Stalled     appsv1.DaemonSetConditionType = "Stalled"     // the set is not Ready, and does not become so by itself: its specification cannot be honoured, nothing has continued for ten minutes, or the rollout policy gave up
 )
 
-// The reasons of conditions. Degraded, and with it Progressing, can also have the reason of a dialect.Problem, above all InvalidSpec.
+// The reasons of conditions. Degraded, and with it Progressing, can also have the reason of a dialect.Problem, above all InvalidSpec. Ready, Reconciling and
+// Stalled have one reason together, which may also be one of Progressing.
 const (
 	ReasonComplete    = "Complete"    // Progressing False: every node has what it should have
 	ReasonInProgress  = "InProgress"  // Progressing True
@@ -34,6 +38,12 @@ const (
 	ReasonPaused      = "Paused"      // Paused True
 	ReasonNotPaused   = "NotPaused"   // Paused False
 	ReasonAsExpected  = "AsExpected"  // Degraded False
+
+	ReasonUnavailable    = "Unavailable"    // Reconciling True: a node that is kept back has no available pod
+	ReasonPolicy         = "Policy"         // Reconciling True, or Ready True with readyWhen: WaveHealthy: a rollout policy keeps nodes back
+	ReasonPolicyFailed   = "PolicyFailed"   // Stalled True: the newest revision has failed under a rollout policy
+	ReasonPolicyRejected = "PolicyRejected" // Stalled True: the newest revision was rejected
+	ReasonPolicyStalled  = "PolicyStalled"  // Stalled True: the rollout policy that keeps nodes back cannot be followed, or was deleted
 )
 
 // namedNodes is how many nodes a message names.
@@ -50,6 +60,8 @@ type Observation struct {
 	Problems []dialect.Problem
 	// Failure is why nothing was done about the plan; nil if it was.
 	Failure error
+	// Governed is what a rollout policy says of the set; nil without one.
+	Governed *dialect.Governed
 }
 
 // Conditions returns the conditions after o; previous are those before. The time of a condition changes only with its
@@ -58,7 +70,9 @@ type Observation struct {
 func Conditions(previous []appsv1.DaemonSetCondition, o Observation) []appsv1.DaemonSetCondition {
 	conditions := slices.Clone(previous)
 	set := func(kind appsv1.DaemonSetConditionType, v verdict) { conditions = merged(conditions, kind, v, o.Now) }
-	if o.Plan != nil && o.Snapshot != nil {
+	var h *health
+	decided := o.Plan != nil && o.Snapshot != nil
+	if decided {
 		s := survey(o.Snapshot, o.Plan)
 		progressing, degraded := s.progressing(o.Plan.Status), s.degraded(o.Problems)
 		if o.Failure != nil {
@@ -68,13 +82,22 @@ func Conditions(previous []appsv1.DaemonSetCondition, o Observation) []appsv1.Da
 		set(Progressing, progressing)
 		set(Available, s.available(o))
 		set(Degraded, degraded)
-	} else {
-		if i := fatal(o.Problems); i >= 0 {
-			set(Progressing, verdict{corev1.ConditionFalse, o.Problems[i].Reason, "nothing is done before this is fixed: " + o.Problems[i].Message})
+		h = s.health(o, progressing, since(conditions, Degraded, corev1.ConditionTrue))
+	}
+	if i := fatal(o.Problems); i >= 0 {
+		v := verdict{corev1.ConditionFalse, o.Problems[i].Reason, "nothing is done before this is fixed: " + o.Problems[i].Message}
+		h = &health{Stalled, v.reason, v.message}
+		if !decided {
+			set(Progressing, v)
 		}
+	}
+	if !decided {
 		set(Degraded, stages{}.degraded(o.Problems))
 	}
 	set(Paused, paused(o.Paused))
+	if h != nil {
+		h.report(set)
+	}
 	return conditions
 }
 

@@ -42,6 +42,7 @@ func Report(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
 		Conditions: Conditions(w.Conditions, Observation{
 			// The API server keeps whole seconds; what is compared with it must not have more.
 			Now: metav1.NewTime(r.Now.UTC().Truncate(time.Second)), Snapshot: r.Snapshot, Plan: r.Plan, Paused: w.Set.Paused, Problems: slices.Concat(w.Problems, r.Problems), Failure: r.Failure,
+			Governed: r.Governed,
 		}),
 	})
 }

@@ -82,9 +82,13 @@ func world(verdicts ...rollout.VerdictKind) kruise.Observation {
 	return o
 }
 
+// show returns the conditions, without those that TestHealth is about.
 func show(conditions []appsv1.DaemonSetCondition) string {
 	var b strings.Builder
 	for _, c := range conditions {
+		if c.Type == kruise.Ready || c.Type == kruise.Reconciling || c.Type == kruise.Stalled {
+			continue
+		}
 		b.WriteString(string(c.Type) + "=" + string(c.Status) + " " + c.Reason)
 		if c.Message != "" {
 			b.WriteString(" (" + c.Message + ")")
