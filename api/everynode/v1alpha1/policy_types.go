@@ -28,8 +28,10 @@ type RolloutPolicy struct {
 	// Spec is the desired behaviour.
 	Spec RolloutPolicySpec `json:"spec"`
 
-	// Status is the observed state. Only the manager writes it.
+	// Status is the observed state. Only the manager writes it. Before it has done so, the generation is -1, so that tools do not take a new policy for one that
+	// is done.
 	// +optional
+	// +kubebuilder:default={observedGeneration:-1}
 	Status RolloutPolicyStatus `json:"status,omitempty"`
 }
 

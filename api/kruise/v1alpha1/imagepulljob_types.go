@@ -27,8 +27,10 @@ type ImagePullJob struct {
 	// +optional
 	Spec v1beta1.ImagePullJobSpec `json:"spec,omitempty"`
 
-	// Status is the observed state. Only the controller writes it.
+	// Status is the observed state. Only the controller writes it. Before it has done so, the generation is -1, so that tools do not take a new object for
+	// one that is done.
 	// +optional
+	// +kubebuilder:default={observedGeneration:-1,desired:0}
 	Status v1beta1.ImagePullJobStatus `json:"status,omitempty"`
 }
 

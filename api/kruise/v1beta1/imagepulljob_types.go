@@ -26,8 +26,10 @@ type ImagePullJob struct {
 	// +optional
 	Spec ImagePullJobSpec `json:"spec,omitempty"`
 
-	// Status is the observed state. Only the controller writes it.
+	// Status is the observed state. Only the controller writes it. Before it has done so, the generation is -1, so that tools do not take a new object for
+	// one that is done.
 	// +optional
+	// +kubebuilder:default={observedGeneration:-1,desired:0}
 	Status ImagePullJobStatus `json:"status,omitempty"`
 }
 
@@ -193,4 +195,14 @@ type ImagePullJobStatus struct {
 	// of each.
 	// +optional
 	FailedNodes []string `json:"failedNodes,omitempty"`
+
+	// ObservedGeneration is the generation of the object that this status is for. OpenKruise does not have this field.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions are Ready, Reconciling and Stalled, for tools that follow kstatus. OpenKruise does not have this field.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

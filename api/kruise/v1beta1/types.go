@@ -36,8 +36,10 @@ type DaemonSet struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec DaemonSetSpec `json:"spec,omitempty"`
 
-	// Status is the observed state. Only the controller writes it.
+	// Status is the observed state. Only the controller writes it. Before it has done so, the generation is -1, so that tools do not take a new object for
+	// one that is done.
 	// +optional
+	// +kubebuilder:default={observedGeneration:-1,currentNumberScheduled:0,desiredNumberScheduled:0,numberMisscheduled:0,numberReady:0,updatedNumberScheduled:0}
 	Status DaemonSetStatus `json:"status,omitempty"`
 }
 
