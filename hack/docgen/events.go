@@ -53,6 +53,7 @@ func eventParts() []eventPart {
 func otherReasons() []source {
 	return []source{
 		{"internal/dialect/kruise", "The reasons of conditions"},
+		{"internal/imagepull", "The reasons of conditions"},
 		{"api/kruise", "Readiness gates"},
 		{"api/agent/v2", "The reasons"},
 	}

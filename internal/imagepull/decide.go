@@ -41,11 +41,13 @@ func Decide(s Snapshot) Plan {
 	var err error
 	if d.name, d.tag, err = imageref.Split(s.Job.Spec.Image); err != nil {
 		status.Message = fmt.Sprintf("job cannot run: the image %q cannot be read: %v", s.Job.Spec.Image, err)
+		judge(status, s.Job, ConditionStalled, ReasonInvalid, s.Now)
 		return Plan{Status: *status}
 	}
 	chosen, err := d.selector()
 	if err != nil {
 		status.Message = fmt.Sprintf("job cannot run: its selector cannot be read: %v", err)
+		judge(status, s.Job, ConditionStalled, ReasonInvalid, s.Now)
 		return Plan{Status: *status}
 	}
 	d.count(chosen)
@@ -141,6 +143,9 @@ func (d *decision) draft(n *Node) *draft {
 // afterCompletion is about a job that has ended: its pulls are cancelled, and it is deleted after its TTL.
 func (d *decision) afterCompletion(status *v1beta1.ImagePullJobStatus) Plan {
 	d.cancel()
+	if status.ObservedGeneration != 0 { // what is changed now has no effect any more, and one that had ended before has no conditions
+		status.ObservedGeneration = d.in.Job.Generation
+	}
 	plan := Plan{Status: *status, Edits: d.edits()}
 	if ttl := d.in.Job.Spec.CompletionPolicy.TTLSecondsAfterFinished; ttl != nil {
 		end := status.CompletionTime.Add(seconds(*ttl))
@@ -191,6 +196,8 @@ func (d *decision) run() Plan {
 	if late || always && done == d.desired {
 		d.complete(&plan)
 	}
+	kind, reason := d.health()
+	judge(&plan.Status, job, kind, reason, d.in.Now)
 	plan.Edits = d.edits()
 	return plan
 }

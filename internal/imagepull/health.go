@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepull
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/api/kruise/v1beta1"
+)
+
+// The conditions of a job, as in kstatus; one of them alone is True.
+const (
+	ConditionReady       = "Ready"       // every node that the job selects has the image, or the job is paused (parallelism: 0)
+	ConditionReconciling = "Reconciling" // nodes pull the image, or wait for their turn
+	ConditionStalled     = "Stalled"     // the job cannot run, or a node has failed and none is left to pull
+)
+
+// The reasons of conditions of a job.
+const (
+	ReasonInvalid  = "InvalidSpec" // Stalled: the job cannot run, because its image or its selector cannot be read
+	ReasonComplete = "Complete"    // Ready: every node that the job selects has the image
+	ReasonPaused   = "Paused"      // Ready: parallelism is 0, so no further node begins, as was asked for
+	ReasonPulling  = "Pulling"     // Reconciling: nodes pull the image, or wait for their turn
+	ReasonHeld     = "Held"        // Reconciling: no node may begin, because the pull secrets of the job cannot be passed on
+	ReasonFailed   = "PullsFailed" // Stalled: a node has failed, and none is left to pull
+)
+
+// judge puts the conditions into a status. Their message is made of the numbers of the status and of its message, so that they cause no writes of their own.
+func judge(status *v1beta1.ImagePullJobStatus, job *v1beta1.ImagePullJob, kind, reason string, now time.Time) {
+	message := status.Message
+	if reason != ReasonInvalid {
+		message = fmt.Sprintf("%d of %d nodes have the image, and %d have failed", status.Succeeded, status.Desired, status.Failed)
+		if status.Message != "" {
+			message += "; " + status.Message
+		}
+	}
+	status.ObservedGeneration = job.Generation
+	status.Conditions = slices.Clone(job.Status.Conditions)
+	for _, k := range []string{ConditionReady, ConditionReconciling, ConditionStalled} {
+		c := metav1.Condition{
+			Type: k, Status: metav1.ConditionFalse, Reason: reason, ObservedGeneration: job.Generation,
+			LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
+		}
+		if k == kind {
+			c.Status = metav1.ConditionTrue
+		}
+		if k == kind || k == ConditionReady {
+			c.Message = message
+		}
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+}
+
+// health is which condition of a job that can run is True, and why.
+func (d *decision) health() (kind, reason string) {
+	switch left := len(d.active) + len(d.waiting); {
+	case left == 0 && len(d.failed) > 0:
+		return ConditionStalled, ReasonFailed
+	case left == 0:
+		return ConditionReady, ReasonComplete
+	case len(d.active) == 0 && d.parallelism() <= 0:
+		return ConditionReady, ReasonPaused
+	case len(d.active) == 0 && d.in.Hold != "":
+		return ConditionReconciling, ReasonHeld
+	default:
+		return ConditionReconciling, ReasonPulling
+	}
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepull
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"everynode.dev/everynode/api/kruise/v1beta1"
+)
+
+// conditionOf returns which condition of a status is True, and its reason; there must be exactly one, of the generation of the job.
+func conditionOf(t *testing.T, job *v1beta1.ImagePullJob, status *v1beta1.ImagePullJobStatus) string {
+	t.Helper()
+	var is []string
+	for _, c := range status.Conditions {
+		if c.Status == metav1.ConditionTrue {
+			is = append(is, c.Type+" "+c.Reason)
+		}
+		if c.ObservedGeneration != job.Generation {
+			t.Errorf("%s is of generation %d, the job of %d", c.Type, c.ObservedGeneration, job.Generation)
+		}
+	}
+	if len(is) != 1 || len(status.Conditions) != 3 || status.ObservedGeneration != job.Generation {
+		t.Errorf("the status is %+v", status)
+	}
+	return strings.Join(is, ", ")
+}
+
+func TestConditionsOfAJob(t *testing.T) {
+	for name, e := range map[string]struct {
+		change func(*v1beta1.ImagePullJobSpec)
+		hold   string
+		want   string
+	}{
+		"begins":             {nil, "", "Reconciling Pulling"},
+		"paused":             {func(s *v1beta1.ImagePullJobSpec) { p := intstr.FromInt32(0); s.Parallelism = &p }, "", "Ready Paused"},
+		"no permission":      {nil, "the secret x cannot be read", "Reconciling Held"},
+		"no node":            {func(s *v1beta1.ImagePullJobSpec) { s.Selector = &v1beta1.ImagePullJobNodeSelector{Names: []string{}} }, "", "Ready Complete"},
+		"image not readable": {func(s *v1beta1.ImagePullJobSpec) { s.Image = ":" }, "", "Stalled InvalidSpec"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 3)
+			job := w.addJob("j", "img:v1", 1, e.change)
+			job.Generation = 4
+			plan := Decide(Snapshot{Now: w.now, Job: job, Nodes: w.nodes, Hold: e.hold})
+			if got := conditionOf(t, job, &plan.Status); got != e.want {
+				t.Errorf("got %q, want %q", got, e.want)
+			}
+			job.Status = plan.Status
+			if again := Decide(Snapshot{Now: w.now.Add(time.Minute), Job: job, Nodes: w.nodes, Hold: e.hold}); name != "begins" && !reflect.DeepEqual(again.Status, plan.Status) {
+				t.Errorf("the status changes although nothing has happened:\n%+v\n%+v", plan.Status, again.Status)
+			}
+		})
+	}
+}
+
+// TestConditionsOfAJobThatEnds: a job with a failed node does not count as done, and a change after the end is observed.
+func TestConditionsOfAJobThatEnds(t *testing.T) {
+	for phase, want := range map[v1beta1.ImagePullPhase]string{v1beta1.ImagePhaseSucceeded: "Ready Complete", v1beta1.ImagePhaseFailed: "Stalled PullsFailed"} {
+		w := newWorld(t, 1)
+		job := w.addJob("j", "img:v1", 1, nil)
+		job.Generation = 1
+		job.Status = w.decide(job, nil).Status
+		n := w.node("n000")
+		tag := n.Image.Spec.Images["img"].Tags[0]
+		n.Image.Status.ImageStatuses = map[string]v1beta1.ImageStatus{"img": {Tags: []v1beta1.ImageTagStatus{{Tag: "v1", Version: tag.Version, Phase: phase}}}}
+		plan := w.decide(job, nil)
+		if got := conditionOf(t, job, &plan.Status); got != want || plan.Status.CompletionTime == nil {
+			t.Errorf("%s: %q, want %q: %+v", phase, got, want, plan.Status)
+		}
+		job.Status, job.Generation = plan.Status, 2
+		if again := w.decide(job, nil); again.Status.ObservedGeneration != 2 {
+			t.Errorf("%s: after a change, generation %d is observed", phase, again.Status.ObservedGeneration)
+		}
+	}
+}
