@@ -82,7 +82,9 @@ func (p *Policy) stalled(sets []v1alpha1.SetStatus) (message, reason string) {
 		return strings.Join(p.Problems, "; "), "Invalid"
 	}
 	for i := range sets {
-		if s := &sets[i]; (s.Phase == v1alpha1.PhaseStalled || s.Phase == v1alpha1.PhaseFailed) && len(s.Blocking) > 0 {
+		s := &sets[i]
+		ends := s.Phase == v1alpha1.PhaseStalled || s.Phase == v1alpha1.PhaseFailed || s.Phase == v1alpha1.PhaseRejected
+		if ends && len(s.Blocking) > 0 {
 			return fmt.Sprintf("%s: %s", s.Name, s.Blocking[0].Message), s.Blocking[0].Reason
 		}
 	}
