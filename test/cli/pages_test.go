@@ -95,6 +95,7 @@ func TestPageAdvanced(t *testing.T) {
 	u.types("kubectl label node node-0001 node-0002 canary=true", "node/node-0001 labeled", "node/node-0002 labeled")
 	u.types("kubectl everynode set-image sample-canary", "image updated", "only nodes that match canary=true are updated")
 	u.types("kubectl everynode status sample-canary --exit-status", "finished", "2 of 10 nodes are updated and available, 8 excluded by the set itself")
+	u.types("kubectl wait --for=condition=Ready ads/sample-canary", "condition met")
 	half := u.runs(canary, agentTwo, 2)
 	if have := with(half, agentTwo); !slices.Equal(have, []string{"node-0001", "node-0002"}) {
 		t.Errorf("the nodes %v were updated, and not those with the label", have)

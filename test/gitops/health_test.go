@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gitops
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fluxcd/pkg/apis/kustomize"
+	"github.com/fluxcd/pkg/runtime/cel"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/gitops.md") //nolint:gochecknoglobals // a flag
+
+// page is the page with the tables and with the expressions for Flux.
+func page() string { return filepath.Join("..", "..", "docs", "gitops.md") }
+
+// TestHealthTables runs every tool on every object in every state, and compares that with the tables of the page.
+func TestHealthTables(t *testing.T) {
+	tables := map[string]string{
+		"advanced": advancedTable(t, ours(t, "apps.kruise.io/DaemonSet"), builtIn(t, "apps.kruise.io/DaemonSet")),
+		"native":   nativeTable(t),
+		"policy":   table(t, policies(t), ours(t, "everynode.dev/RolloutPolicy")),
+		"job":      table(t, jobs(t), ours(t, "apps.kruise.io/ImagePullJob")),
+	}
+	data, err := os.ReadFile(page())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	for name, want := range tables {
+		begin, end := "<!-- table: "+name+" (test/gitops writes it) -->\n", "<!-- end -->"
+		before, rest, found := strings.Cut(text, begin)
+		got, after, closed := strings.Cut(rest, end)
+		switch {
+		case !found || !closed:
+			t.Errorf("the page has no table %s", name)
+		case *update:
+			text = before + begin + want + end + after
+		case got != want:
+			t.Errorf("the table %s is\n%s\nwant (go test ./gitops -update)\n%s", name, got, want)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(page(), []byte(text), 0o644); err != nil { //nolint:gosec // a page
+			t.Fatal(err)
+		}
+	}
+}
+
+func line(cells ...string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
+
+func header(cells ...string) string {
+	return line(cells...) + "|" + strings.Repeat("---|", len(cells)) + "\n"
+}
+
+func advancedTable(t *testing.T, ours, builtIn script) string {
+	t.Helper()
+	text := header("Advanced DaemonSet", "kstatus: Flux, Helm 4", "`kubectl wait` for `Ready`", "Argo CD, built in", "Argo CD, `contrib/argocd`")
+	for _, st := range states() {
+		obj := st.object(t, advancedVersion)
+		text += line(st.name, kstatus(t, obj), kubectlWait(t, obj), argo(t, obj, builtIn), argo(t, obj, ours))
+	}
+	return text
+}
+
+func nativeTable(t *testing.T) string {
+	t.Helper()
+	text := header("DaemonSet of apps/v1", "kstatus: Flux, Helm 4", "`kubectl rollout status`")
+	for _, st := range states() {
+		if st.advanced || st.governed != nil && st.governed.Settled {
+			continue
+		}
+		obj := st.object(t, nativeVersion)
+		text += line(st.name, kstatus(t, obj), rolloutStatus(t, obj))
+	}
+	return text
+}
+
+func table(t *testing.T, rows []row, with script) string {
+	t.Helper()
+	text := header(rows[0].obj.GetKind(), "kstatus: Flux, Helm 4", "`kubectl wait` for `Ready`", "Argo CD, `contrib/argocd`")
+	for _, r := range rows {
+		text += line(r.name, kstatus(t, r.obj), kubectlWait(t, r.obj), argo(t, r.obj, with))
+	}
+	return text
+}
+
+// TestNothingIsDoneTooEarly: no tool calls a set current, except the built-in script of Argo CD, while the manager has something to do for it.
+func TestNothingIsDoneTooEarly(t *testing.T) {
+	early := map[string]bool{}
+	for _, st := range states() {
+		inProgress := st.unseen || st.changed || st.deleted || strings.Contains(st.name, "rolling") || strings.Contains(st.name, "created") ||
+			strings.Contains(st.name, "not available") || strings.Contains(st.name, "not reached") || strings.Contains(st.name, "crashes")
+		if !inProgress {
+			continue
+		}
+		obj := st.object(t, advancedVersion)
+		early[st.name] = kstatus(t, obj) == "Current" || kubectlWait(t, obj) == "returns" && !st.deleted || argo(t, obj, ours(t, "apps.kruise.io/DaemonSet")) == "Healthy"
+	}
+	if len(early) < 7 {
+		t.Errorf("only %d states are in progress", len(early))
+	}
+	for name, is := range early {
+		if is {
+			t.Errorf("done too early: %s", name)
+		}
+	}
+}
+
+// TestExpressionsForFlux evaluates the expressions of the page with the code of Flux. Those for our own kinds must say what kstatus says.
+func TestExpressionsForFlux(t *testing.T) {
+	data, err := os.ReadFile(page())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), "```yaml\nspec:\n  healthCheckExprs:\n")
+	block, _, _ := strings.Cut(rest, "```")
+	var checks []kustomize.CustomHealthCheck
+	if err := yaml.UnmarshalStrict([]byte(block), &checks); err != nil || len(checks) != 4 {
+		t.Fatalf("the page has %d expressions: %v", len(checks), err)
+	}
+	for _, check := range checks {
+		evaluator, err := cel.NewStatusEvaluator(&check.HealthCheckExpressions)
+		if err != nil {
+			t.Fatalf("%s: %v", check.Kind, err)
+		}
+		says := func(obj *unstructured.Unstructured) string {
+			result, err := evaluator.Evaluate(t.Context(), obj)
+			if err != nil {
+				t.Fatalf("%s: %v", check.Kind, err)
+			}
+			return result.Status.String()
+		}
+		switch check.APIVersion + " " + check.Kind {
+		case nativeVersion + " DaemonSet":
+			for _, st := range states() {
+				if st.advanced || st.deleted {
+					continue
+				}
+				want := kstatus(t, st.object(t, nativeVersion))
+				if st.governed != nil || strings.HasPrefix(st.name, "OnDelete") {
+					want = "Current" // that is what the expression is for
+				}
+				if got := says(st.object(t, nativeVersion)); got != want {
+					t.Errorf("native, %s: %s, want %s", st.name, got, want)
+				}
+			}
+		case advancedVersion + " DaemonSet":
+			for _, st := range states() {
+				if obj := st.object(t, advancedVersion); !st.deleted && says(obj) != kstatus(t, obj) {
+					t.Errorf("advanced, %s: %s, kstatus %s", st.name, says(obj), kstatus(t, obj))
+				}
+			}
+		case "everynode.dev/v1alpha1 RolloutPolicy", advancedVersion + " ImagePullJob":
+			rows := jobs(t)
+			if check.Kind == "RolloutPolicy" {
+				rows = policies(t)
+			}
+			for _, r := range rows {
+				if says(r.obj) != kstatus(t, r.obj) {
+					t.Errorf("%s, %s: %s, kstatus %s", check.Kind, r.name, says(r.obj), kstatus(t, r.obj))
+				}
+			}
+		default:
+			t.Errorf("the expression for %s %s is not tested", check.APIVersion, check.Kind)
+		}
+	}
+}
