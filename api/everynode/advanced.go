@@ -22,10 +22,15 @@ const (
 	// readiness gate InPlaceUpdateReady for that, as OpenKruise does. A grace period asks for the same. The default is "false": the update is one
 	// patch, and the pod is not ready only while the kubelet restarts its containers.
 	InPlaceGate = Domain + "/in-place-gate"
+	// MarkForAutoscaler is whether new pods of the set get the annotation AutoscalerDaemonPod. The default is "true". If the template has that annotation,
+	// the template decides. Pods that exist are not changed.
+	MarkForAutoscaler = Domain + "/mark-for-autoscaler"
 )
 
 // Annotations on a pod of an Advanced DaemonSet.
 const (
+	// AutoscalerDaemonPod shows cluster-autoscaler, with the value "true", that the pod belongs to its node, as one of a DaemonSet of apps/v1 does.
+	AutoscalerDaemonPod = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 	// PreparedFor is set, with the value PreparedForEviction, on a pod that is prepared for deletion because its node
 	// must not run it any more. If the node may run it again, such a pod stays, even if an update of the set would not
 	// have started there.
@@ -44,6 +49,9 @@ const (
 	// daemonset.kruise.io/progressive-create-pod can express. The value is JSON.
 	KeptScaling = Domain + "/v1beta1-scaling"
 )
+
+// MarkForAutoscalerValue is the value of MarkForAutoscaler.
+var MarkForAutoscalerValue = annotation.Of(annotation.Rule{Key: MarkForAutoscaler, For: annotation.AdvancedOnly, Want: `"true" or "false"`}, annotation.Bool)
 
 // InPlaceGraceValue is the value of InPlaceGrace.
 var InPlaceGraceValue = annotation.Of(annotation.Rule{

@@ -43,5 +43,8 @@ var (
 
 // Annotations are those that people set.
 func Annotations() []annotation.Rule {
-	return []annotation.Rule{WaitForImageValue.Rule, InPlaceGraceValue.Rule, InPlaceGateValue.Rule, MaxReplacingValue.Rule, FailureAttributionWindowValue.Rule, BlameWindowValue.Rule}
+	return []annotation.Rule{
+		WaitForImageValue.Rule, InPlaceGraceValue.Rule, InPlaceGateValue.Rule, MarkForAutoscalerValue.Rule, MaxReplacingValue.Rule, FailureAttributionWindowValue.Rule,
+		BlameWindowValue.Rule,
+	}
 }

@@ -79,6 +79,29 @@ func (m *Maker) WithGates(gates []string) *Maker {
 	return &gated
 }
 
+// WithAnnotations returns a Maker whose pods have these annotations in addition to those of the template, which win.
+func (m *Maker) WithAnnotations(more map[string]string) *Maker {
+	annotations := m.annotations
+	for key, value := range more {
+		if _, has := m.annotations[key]; has {
+			continue
+		}
+		if len(annotations) == len(m.annotations) {
+			annotations = maps.Clone(m.annotations)
+			if annotations == nil {
+				annotations = map[string]any{}
+			}
+		}
+		annotations[key] = value
+	}
+	if len(annotations) == len(m.annotations) {
+		return m
+	}
+	annotated := *m
+	annotated.annotations = annotations
+	return &annotated
+}
+
 // Pod builds a pod. The pod shares data with the template and with other pods of the Maker: send it, but make a deep
 // copy before you change it.
 func (m *Maker) Pod(p Params) *unstructured.Unstructured {

@@ -12,13 +12,13 @@ import (
 	"everynode.dev/everynode/internal/podtemplate"
 )
 
-// maker makes pods of a revision, with the readiness gates that the dialect needs.
+// maker makes pods of a revision, with the readiness gates and the annotations that the dialect needs.
 func (p *pass) maker(h *clustercache.Resolved, index int) makerOf {
 	m := p.state.makers.of(p.w, h, index)
 	if p.d.Edits == nil {
 		return m
 	}
-	return m.WithGates(p.d.Edits.Gates(p.w))
+	return m.WithGates(p.d.Edits.Gates(p.w)).WithAnnotations(p.w.PodAnnotations)
 }
 
 type makerOf = *podtemplate.Maker

@@ -117,6 +117,8 @@ func TestOptions(t *testing.T) {
 		"the field wins":     {daemonSet(t, progressive, "  scaleStrategy: {partitionedScaling: false}"), standard},
 		"another annotation": {daemonSet(t, `daemonset.kruise.io/progressive-create-pod: "yes"`, ""), standard},
 		"grace":              {daemonSet(t, `everynode.dev/in-place-grace-seconds: "15"`, ""), with(func(o *kruise.Options) { o.Grace = 15 * time.Second })},
+		"marked":             {daemonSet(t, `everynode.dev/mark-for-autoscaler: "true"`, ""), standard},
+		"not marked":         {daemonSet(t, `everynode.dev/mark-for-autoscaler: "false"`, ""), with(func(o *kruise.Options) { o.Unmarked = true })},
 		"hook, labels": {daemonSet(t, "", `  lifecycle: {preDelete: {labelsHandler: {example.io/block-deleting: "true"}}}`), with(func(o *kruise.Options) {
 			o.PreDelete = &kruise.Hook{Labels: map[string]string{"example.io/block-deleting": "true"}}
 		})},

@@ -34,6 +34,8 @@ type Options struct {
 	CloseGate bool
 	// Burst is how many writes one plan holds at most; a percentage of the desired nodes is rounded down, to at least 1.
 	Burst rollout.Quantity
+	// Unmarked is whether new pods are not marked as daemon pods for autoscalers.
+	Unmarked bool
 	// PreDelete is the hook that pods wait for before they are deleted; nil if there is none.
 	PreDelete *Hook
 }
@@ -54,6 +56,9 @@ func (o Options) complete(w *dialect.Workload) {
 	w.Set.EligibleOnly = true
 	w.Set.InPlace, w.Set.Grace, w.Set.CloseGate = o.InPlace, o.Grace, o.CloseGate
 	w.NodeSelector = o.NodeSelector
+	if !o.Unmarked {
+		w.PodAnnotations = map[string]string{everynode.AutoscalerDaemonPod: "true"}
+	}
 	if o.PreDelete != nil {
 		w.PreDelete = &dialect.PreDelete{Labels: o.PreDelete.Labels, Finalizers: o.PreDelete.Finalizers, MarkNotReady: o.PreDelete.MarkNotReady}
 	}
@@ -72,6 +77,7 @@ func readOptions(r *base.Reader, w *dialect.Workload, spec base.Object) Options 
 	o.Grace = grace(r, w)
 	closes := base.Annotation(r, w, everynode.InPlaceGateValue, "until then the gate stays open, unless there is a grace period")
 	o.CloseGate = ptr.Deref(closes, false)
+	o.Unmarked = !ptr.Deref(base.Annotation(r, w, everynode.MarkForAutoscalerValue, "until then new pods are marked for autoscalers"), true)
 	o.PreDelete = preDelete(r, r.Optional(spec, "lifecycle"))
 	return o
 }
