@@ -13,6 +13,13 @@ const (
 	PartOfValue = "everynode"
 )
 
+// Labels on a namespace.
+const (
+	// KeepDaemonPods keeps, with the value "true", the pods of the Advanced DaemonSets of the namespace on their nodes when these are drained: an eviction of
+	// such a pod is answered with "not found", after which kubectl drain and other tools continue as with a pod of a DaemonSet of apps/v1.
+	KeepDaemonPods = Domain + "/keep-daemon-pods"
+)
+
 // Annotations on an Advanced DaemonSet.
 const (
 	// InPlaceGrace is how long a pod that is updated in place is not ready before its images change, so that it gets no

@@ -24,7 +24,7 @@ import (
 	"everynode.dev/everynode/internal/webhook/certs"
 )
 
-// The paths of the webhooks. All but the last are those of OpenKruise.
+// The paths of the webhooks. All but the last two are those of OpenKruise.
 const (
 	PathMutate            = "/mutate-apps-kruise-io-daemonset"
 	PathValidate          = "/validate-apps-kruise-io-daemonset"
@@ -32,10 +32,11 @@ const (
 	PathValidateJob       = "/validate-apps-kruise-io-imagepulljob"
 	PathMutateNodeImage   = "/mutate-apps-kruise-io-nodeimage"
 	PathValidateNodeImage = "/validate-apps-kruise-io-nodeimage"
+	PathEvictions         = "/keep-daemon-pods"
 	PathConvert           = "/convert"
 )
 
-// The names of the webhooks, which are those of OpenKruise, and of the objects in config/kruise.
+// The names of the webhooks, which are those of OpenKruise where it has them, and of the objects in config/kruise.
 const (
 	MutatingName            = "mdaemonset.kb.io"
 	ValidatingName          = "vdaemonset.kb.io"
@@ -43,6 +44,7 @@ const (
 	ValidatingJobName       = "vimagepulljob.kb.io"
 	MutatingNodeImageName   = "mnodeimage.kb.io"
 	ValidatingNodeImageName = "vnodeimage.kb.io"
+	EvictionsName           = "keep-daemon-pods.everynode.dev"
 
 	MutatingConfiguration   = "everynode-mutating"
 	ValidatingConfiguration = "everynode-validating"
@@ -137,6 +139,7 @@ func Setup(mgr manager.Manager, o Options) (Ends, error) {
 		errs = append(errs, mgr.Add(keeper))
 	}
 	server := newServer(serverOptions, &DryRun{Client: dynamicClient})
+	server.Register(PathEvictions, &admission.Webhook{Handler: newEvictions(client.CoreV1()), WithContextFunc: withSender})
 	errs = append(errs, mgr.Add(server), mgr.Add(publisher), mgr.AddReadyzCheck("webhooks", startedWith(serves, server.StartedChecker())), mgr.AddReadyzCheck("published", publisher.Ready))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("webhooks: %w", err)
@@ -177,6 +180,7 @@ func (o *Options) publisher(client kubernetes.Interface, dynamicClient dynamic.I
 			MutatingName: PathMutate, ValidatingName: PathValidate,
 			MutatingJobName: PathMutateJob, ValidatingJobName: PathValidateJob,
 			MutatingNodeImageName: PathMutateNodeImage, ValidatingNodeImageName: PathValidateNodeImage,
+			EvictionsName: PathEvictions,
 		},
 		CRDs: []string{kruise.Resource + "." + kruise.Group}, ConversionPath: PathConvert,
 	}

@@ -69,6 +69,7 @@ func TestManifests(t *testing.T) {
 		MutatingJobName + " " + ServiceName + " " + PathMutateJob, MutatingNodeImageName + " " + ServiceName + " " + PathMutateNodeImage,
 		"ValidatingWebhookConfiguration " + ValidatingConfiguration, ValidatingName + " " + ServiceName + " " + PathValidate,
 		ValidatingJobName + " " + ServiceName + " " + PathValidateJob, ValidatingNodeImageName + " " + ServiceName + " " + PathValidateNodeImage,
+		EvictionsName + " " + ServiceName + " " + PathEvictions,
 	}
 	if !slices.Equal(found, want) {
 		t.Errorf("got  %q\nwant %q", found, want)
