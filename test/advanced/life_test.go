@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/test/harness"
 )
 
@@ -25,6 +26,7 @@ func lifeScenarios() []scenario {
 		{"two-sets-on-the-same-nodes", 2, false, twoSets},
 		{"native-set-of-the-same-name", 2, false, nativeBeside},
 		{"drain-evicts-the-pods", 2, false, drain},
+		{"drain-keeps-the-pods-where-asked-for", 2, false, drainKeeps},
 	}
 }
 
@@ -117,6 +119,27 @@ func drain(s *stage) {
 	}
 	s.wantOutput(out, "evict")
 	s.rolled(s.replaced(before, node)) // the set puts it back, since its pods tolerate nodes that are unschedulable
+	s.Kubectl("uncordon", node)
+}
+
+// drainKeeps: in a namespace with the label, evictions are answered so that kubectl takes the pods for gone, and continues. A pod that is deleted is replaced.
+func drainKeeps(s *stage) {
+	s.Kubectl("label", "namespace", s.Name, everynode.KeepDaemonPods+"=true")
+	s.run()
+	before, node := s.uids(), s.Nodes[0]
+	out, err := s.KubectlWith("", "drain", node, "--ignore-daemonsets", "--force", "--timeout=60s") // a kubectl before 1.34 needs --force
+	if err != nil {
+		s.t.Fatalf("kubectl drain: %v\n%s", err, out)
+	}
+	s.wantOutput(out, "node/"+node+" drained")
+	s.rolled()
+	s.samePods(before)
+	s.recorder.Excuse(before[node])
+	out, err = s.KubectlWith("", "drain", node, "--ignore-daemonsets", "--disable-eviction", "--force", "--timeout=60s")
+	if err != nil {
+		s.t.Fatalf("kubectl drain --disable-eviction: %v\n%s", err, out)
+	}
+	s.rolled(s.replaced(before, node))
 	s.Kubectl("uncordon", node)
 }
 
