@@ -25,12 +25,13 @@ func TestOnlyWhatRanIsClaimed(t *testing.T) {
 	}
 	oldest, span := slices.Min(minors), spanOf(minors)
 	for name, line := range map[string]string{
-		"localplane/go.mod":           "\tk8s.io/kubernetes " + newest,
-		"charts/everynode/Chart.yaml": fmt.Sprintf(`kubeVersion: ">=1.%d.0-0"`, oldest),
-		"README.md":                   "**Maturity:** tested with Kubernetes " + span + " on local clusters and real nodes; not used in production, and not released yet.",
-		"docs/support.md":             "Supported versions of Kubernetes: " + span + ".",
-		"docs/install.md":             "You need a cluster with **Kubernetes " + span + "** and administrator permissions. No other version has been tested, and the chart refuses older",
-		"docs/comparison.md":          "| tested versions of Kubernetes | each | many | many | **" + span + "** |",
+		"localplane/go.mod":              "\tk8s.io/kubernetes " + newest,
+		"charts/everynode/Chart.yaml":    fmt.Sprintf(`kubeVersion: ">=1.%d.0-0"`, oldest),
+		"internal/cli/doctor/install.go": fmt.Sprintf("const oldestMinor = %d", oldest),
+		"README.md":                      "**Maturity:** tested with Kubernetes " + span + " on local clusters and real nodes; not used in production, and not released yet.",
+		"docs/support.md":                "Supported versions of Kubernetes: " + span + ".",
+		"docs/install.md":                "You need a cluster with **Kubernetes " + span + "** and administrator permissions. No other version has been tested, and the chart refuses older",
+		"docs/comparison.md":             "| tested versions of Kubernetes | each | many | many | **" + span + "** |",
 	} {
 		text, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(name)))
 		if err != nil {

@@ -360,7 +360,7 @@ func TestRecipeOfADialect(t *testing.T) {
 	for _, r := range dialects.All() {
 		dir := "internal/dialect/" + r.Name
 		constants := []string{"import " + dir, strconv.Quote(r.Name)}
-		for _, name := range []string{"Native", "Kruise", "OpenYurt"} {
+		for _, name := range []string{"Native", "Kruise", "OpenYurt", "Policy"} {
 			if strings.EqualFold(name, r.Name) {
 				constants = append(constants, "internal/dialects."+name)
 			}
@@ -382,6 +382,7 @@ func dialectExceptions() exceptions {
 			"internal/manager/run.go", "internal/webhook/certs/publisher.go", "internal/cli/doctor/doctor.go", "internal/cli/doctor/kruise.go", "internal/cli/doctor/uninstall.go",
 		},
 		"the probe for other controllers of apps/v1":   {"internal/cli/doctor/others.go"},
+		"which dialects fit a cluster":                 {"internal/cli/doctor/install.go"},
 		"a verb that replaces the other project":       {"internal/cli/adopt/adopt.go", "internal/cli/adopt/definitions.go", "internal/cli/adopt/openyurt.go"},
 		"a rollout policy, and not the dialect policy": {"internal/cli/explain/policy.go", "internal/cli/plan/plan.go", "internal/cli/policies/init.go"},
 		"ads/NAME, and what is shown of such pods":     {"internal/cli/inspect/inspect.go", "internal/cli/resolver/reference.go", "internal/cli/resolver/set.go"},

@@ -26,11 +26,13 @@ func All() []dialect.Registration {
 	}
 }
 
-// The names of dialects that have parts elsewhere: the probe, image pulls and webhooks, and a verb that replaces OpenYurt's controller.
+// The names of dialects that have parts elsewhere: the probe, image pulls and webhooks, a verb that replaces OpenYurt's controller, and the advice where that
+// of Kubernetes cannot be switched off.
 const (
 	Native   = native.Name
 	Kruise   = kruise.Name
 	OpenYurt = openyurt.Name
+	Policy   = policy.Name
 )
 
 // Names are the names of all dialects.

@@ -59,6 +59,9 @@ With --before-uninstall it checks only for work that would stay unfinished witho
 get no traffic until the change has finished, and objects that are stored in a version that the manager must convert. While there are any,
 or while a check cannot be made, it exits with 1 and prints what to do first.
 
+With --before-install it checks what would clash with an installation: the version of Kubernetes, the DaemonSet controller of
+kube-controller-manager, definitions and managers of OpenKruise and OpenYurt, and your rights. It prints which form of installation fits.
+
 ` + options.ExitText + `
 A check that failed also exits with 1.`
 
@@ -67,6 +70,9 @@ const example = `  # All checks
 
   # An installation in a namespace of its own
   kubectl everynode doctor --manager-namespace edge-system
+
+  # Before an installation: what would clash, and which form fits
+  kubectl everynode doctor --before-install
 
   # Whether the manager can be uninstalled, or scaled to zero
   kubectl everynode doctor --before-uninstall
@@ -87,7 +93,9 @@ func New(o *options.Options) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&p.namespace, "manager-namespace", everynode.Namespace, "The namespace of the manager.")
 	cmd.Flags().StringVar(&p.agents, "agent-namespace", agentNamespace, "The namespace of the agents.")
+	cmd.Flags().BoolVar(&p.coming, "before-install", false, "Check only what would clash with an installation, and which form of it fits.")
 	cmd.Flags().BoolVar(&p.leaving, "before-uninstall", false, "Check only what must be done before Everynode is uninstalled, or its manager is scaled to zero.")
+	cmd.MarkFlagsMutuallyExclusive("before-install", "before-uninstall")
 	return cmd
 }
 
@@ -96,8 +104,8 @@ type installation struct {
 	o                 *options.Options
 	c                 *options.Clients
 	namespace, agents string
-	// leaving reports whether the checks are for --before-uninstall.
-	leaving bool
+	// leaving reports whether the checks are for --before-uninstall, and coming whether they are for --before-install.
+	leaving, coming bool
 
 	// manager is nil if there is no Deployment, or if it cannot be read.
 	manager *appsv1.Deployment
@@ -134,8 +142,11 @@ type check struct {
 }
 
 func (p *installation) checks() []check {
-	if p.leaving {
+	switch {
+	case p.leaving:
 		return p.beforeUninstall()
+	case p.coming:
+		return p.beforeInstall()
 	}
 	return []check{
 		{"cluster", p.cluster},
@@ -169,6 +180,8 @@ func (p *installation) run(ctx context.Context) error {
 		return errors.New("the cluster cannot be reached, so no further checks are possible")
 	case p.leaving:
 		return mayUninstall(findings)
+	case p.coming:
+		return mayInstall(findings)
 	case slices.ContainsFunc(findings, func(f Finding) bool { return f.Result == Failed }):
 		return errors.New("at least one check failed")
 	}

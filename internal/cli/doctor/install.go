@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	kruiseapi "everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/dialect/kruise"
+	"everynode.dev/everynode/internal/dialects"
+	"everynode.dev/everynode/internal/peers"
+)
+
+// forms is what is known of a cluster before an installation.
+type forms struct {
+	// native is who reconciles the DaemonSets of apps/v1.
+	native nativeController
+	// taken are the dialects whose work another project does.
+	taken []string
+}
+
+// nativeController is what is known of the DaemonSet controller of Kubernetes.
+type nativeController uint8
+
+const (
+	nativeHidden   nativeController = iota // its flags cannot be seen: a managed cluster, or a missing right
+	nativeOn                               // kube-controller-manager runs in a pod of this cluster, with the controller
+	nativeOff                              // it runs without the controller
+	nativeDisagree                         // some of its pods run with the controller, others without
+)
+
+// beforeInstall returns the checks for what would clash with an installation.
+func (p *installation) beforeInstall() []check {
+	f := &forms{}
+	return []check{
+		{"cluster", p.cluster},
+		{"kubernetes", p.kubernetes},
+		{"manager", p.notInstalled},
+		{"native", func(ctx context.Context) []Finding { return p.nativeController(ctx, f) }},
+		{"definitions", func(ctx context.Context) []Finding { return p.foreignDefinitions(ctx, f) }},
+		{"rivals", func(ctx context.Context) []Finding { return p.rivals(ctx, f) }},
+		{"your-rights", p.installRights},
+		{"form", func(context.Context) []Finding { return f.advice() }},
+	}
+}
+
+// mayInstall returns an error if something must be done first.
+func mayInstall(findings []Finding) error {
+	if slices.ContainsFunc(findings, func(f Finding) bool { return f.Result == Failed }) {
+		return errors.New("do not install yet: first do what is listed above")
+	}
+	return nil
+}
+
+// oldestMinor is the oldest minor of Kubernetes on which Everynode has been tested; the chart refuses older ones.
+const oldestMinor = 34
+
+// kubernetes checks the version of the API server.
+func (p *installation) kubernetes(context.Context) []Finding {
+	info, err := p.c.Discovery.ServerVersion()
+	if err != nil {
+		return nil // the check before has reported it
+	}
+	minor, err := strconv.Atoi(strings.TrimRight(info.Minor, "+"))
+	switch {
+	case err != nil:
+		return []Finding{{Result: Skipped, Says: fmt.Sprintf("the version %q cannot be read", info.GitVersion)}}
+	case minor < oldestMinor:
+		return []Finding{failed("upgrade Kubernetes", "Kubernetes %s is older than 1.%d, the oldest version that has been tested", info.GitVersion, oldestMinor)}
+	default:
+		return []Finding{ok("Kubernetes %s is not older than 1.%d", info.GitVersion, oldestMinor)}
+	}
+}
+
+// notInstalled reports a manager that is there already.
+func (p *installation) notInstalled(ctx context.Context) []Finding {
+	_, err := p.c.Kubernetes.AppsV1().Deployments(p.namespace).Get(ctx, managerName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return []Finding{ok("there is no manager in namespace %s", p.namespace)}
+	case err != nil:
+		return []Finding{unreadable(err, options.Request{Verb: "get", Resource: schema.GroupResource{Group: "apps", Resource: "deployments"}, Namespace: p.namespace, Name: managerName})}
+	default:
+		return []Finding{warning("kubectl everynode doctor", "Everynode is installed in namespace %s already", p.namespace)}
+	}
+}
+
+// nativeController finds out from the flags of kube-controller-manager whether its DaemonSet controller is on.
+func (p *installation) nativeController(ctx context.Context, f *forms) []Finding {
+	const system = metav1.NamespaceSystem
+	pods, err := p.c.Kubernetes.CoreV1().Pods(system).List(ctx, metav1.ListOptions{LabelSelector: "component=kube-controller-manager"})
+	if err != nil {
+		return []Finding{unreadable(err, options.Request{Verb: "list", Resource: schema.GroupResource{Resource: "pods"}, Namespace: system})}
+	}
+	var on, off int
+	for i := range pods.Items {
+		if withoutNative(&pods.Items[i].Spec) {
+			off++
+		} else {
+			on++
+		}
+	}
+	switch {
+	case on+off == 0:
+		return []Finding{ok("kube-controller-manager is no pod of this cluster, as in managed clusters: only its operator can switch its DaemonSet controller off")}
+	case on > 0 && off > 0:
+		f.native = nativeDisagree
+		return []Finding{failed("give all of them the same flag --controllers", "%d kube-controller-managers run with the DaemonSet controller, and %d without", on, off)}
+	case off > 0:
+		f.native = nativeOff
+		return []Finding{ok("kube-controller-manager runs without its DaemonSet controller")}
+	default:
+		f.native = nativeOn
+		return []Finding{ok("kube-controller-manager runs with its DaemonSet controller; it can be switched off with --controllers=*,-daemonset")}
+	}
+}
+
+// withoutNative is whether a kube-controller-manager runs without the DaemonSet controller.
+func withoutNative(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
+		return peers.Off(peers.Controllers(slices.Concat(c.Command, c.Args)), []string{"daemonset", "daemonset-controller"})
+	})
+}
+
+// foreignDefinitions reports the definitions of another project that have the names of Everynode's.
+func (p *installation) foreignDefinitions(ctx context.Context, f *forms) []Finding {
+	var names []string
+	for _, resource := range []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage} {
+		name := resource + "." + kruiseapi.Group
+		crd, err := p.c.Dynamic.Resource(kruise.Definitions()).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return []Finding{unreadable(err, options.Request{Verb: "get", Resource: kruise.Definitions().GroupResource(), Name: name})}
+		case !kruise.OwnDefinition(crd):
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return []Finding{ok("no other project has definitions with the names of Everynode's")}
+	}
+	f.taken = append(f.taken, dialects.Kruise)
+	return []Finding{warning("leave kruise out of the dialects, or take the definitions over after the installation: kubectl everynode adopt",
+		"%s are of another project (OpenKruise); the chart does not change them", strings.Join(names, ", "))}
+}
+
+// rivals reports the managers of other projects that do the work of a dialect.
+func (p *installation) rivals(ctx context.Context, f *forms) []Finding {
+	var findings []Finding
+	for _, r := range dialects.All() {
+		if r.Peer == nil {
+			continue
+		}
+		for _, finding := range p.otherController(ctx, r.Peer) {
+			if finding.Result == Failed { // it clashes only with that dialect
+				finding.Result = Warning
+				if !slices.Contains(f.taken, r.Name) {
+					f.taken = append(f.taken, r.Name)
+				}
+			}
+			findings = append(findings, finding)
+		}
+	}
+	if len(findings) == 0 {
+		return []Finding{ok("no manager of another project is active")}
+	}
+	return findings
+}
+
+// installRights checks what a user must be allowed to do for an installation.
+func (p *installation) installRights(ctx context.Context) []Finding {
+	var missing []string
+	for _, r := range []authorizationv1.ResourceAttributes{
+		{Verb: "create", Resource: "namespaces"},
+		{Verb: "create", Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
+		{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
+		{Verb: "escalate", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
+		{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"},
+		{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"},
+		{Verb: "create", Group: "apps", Resource: "deployments", Namespace: p.namespace},
+	} {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &r}}
+		answer, err := p.c.Kubernetes.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return []Finding{unreadable(err, options.Request{Verb: "create", Resource: schema.GroupResource{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}})}
+		}
+		if !answer.Status.Allowed {
+			missing = append(missing, r.Verb+" "+schema.GroupResource{Group: r.Group, Resource: r.Resource}.String())
+		}
+	}
+	if len(missing) == 0 {
+		return []Finding{ok("you have the rights for an installation")}
+	}
+	return []Finding{failed("ask an administrator of the cluster to install", "you may not: %s", strings.Join(missing, ", "))}
+}
+
+// advice is which form of installation fits.
+func (f *forms) advice() []Finding {
+	var serve []string
+	why := "kube-controller-manager keeps the pods of apps/v1, and rollout policies say which old pods are deleted"
+	switch f.native {
+	case nativeOff:
+		serve, why = []string{dialects.Native}, "no other controller keeps the pods of apps/v1"
+	case nativeOn:
+		why += ". To let Everynode keep them, serve native instead of policy, and start kube-controller-manager with --controllers=*,-daemonset"
+	}
+	if len(serve) == 0 {
+		serve = []string{dialects.Policy}
+	}
+	if !slices.Contains(f.taken, dialects.Kruise) {
+		serve = append(serve, dialects.Kruise)
+	}
+	return []Finding{ok("set dialects: [%s] in the values of the chart: %s", strings.Join(serve, ", "), why)}
+}
