@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+)
+
+// judgedStrictly is a policy for which one failed node is enough.
+func judgedStrictly() string {
+	return strings.Replace(judged, "maxFailedNodes: 1", "maxFailedNodes: 0", 1)
+}
+
+// An undo stops for all nodes when the committed revision does not work either, also where the budget would allow more.
+func TestUndoThatFailsStartsNothing(t *testing.T) {
+	w := canary(t, judgedStrictly()+"undo: {maxUnavailable: 2}\n")
+	w.fails("a", pulls)
+	w.pass(0)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	w.pass(time.Second)
+	before := w.roll()
+	if len(before) != 2 {
+		t.Fatalf("the undo begins on %q", before)
+	}
+	w.fails(before[:1], pulls)
+	w.node(before[:1]).Pods[0].Revision = 0
+	w.pass(time.Second)
+	if rest := w.have(1); len(rest) != 1 || !strings.Contains(w.verdicts(), rest+":wait-failed") {
+		t.Errorf("%q have the bad revision, %s", rest, w.verdicts())
+	}
+	w.want("", v1alpha1.PhaseUndoing, "canary")
+}
+
+// A revision that has failed is not undone while no revision is committed: the one that was is gone.
+func TestNoUndoWithoutTheCommittedRevision(t *testing.T) {
+	w := canary(t, judgedStrictly())
+	w.fails("a", pulls)
+	w.forget()
+	for range 3 {
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseFailed, "canary")
+	}
+	if got := w.last.Blocking[0]; got.Reason != "UndoNotPossible" || !strings.Contains(got.Message, "no revision has passed all waves yet") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A node that was broken before counts again when it has had an available pod of the revision, also where pods are changed in place.
+func TestNodeThatWasBrokenBeforeCountsAgain(t *testing.T) {
+	w := newWorld(t, judgedStrictly())
+	w.s.Set.InPlace = true
+	w.fails("a", pulls)
+	w.node("a").Pods[0].Revision = 0
+	w.pass(time.Second)
+	w.pass(time.Second)
+	w.put("a", 1, true)
+	w.pass(time.Second)
+	w.fails("a", pulls)
+	w.pass(time.Second)
+	if f := w.last.Failure; f == nil || f.Wave != "canary" {
+		t.Errorf("failure %+v, phase %s, not ready before %q", f, w.last.Phase, w.last.NotReadyBefore)
+	}
+}
+
+// The next process measures the analyses of a wave again before it waits for the approval: that is the same wait.
+func TestNoticeOfAWaitThatIsMeasuredAgain(t *testing.T) {
+	w := observed(t, strings.Replace(analysed, "soak: 10m,", "soak: 1m, after: [{type: Approval}],", 1))
+	w.answer("errors", passes)
+	w.pass(time.Second)
+	w.answer("errors", passes)
+	w.pass(2 * time.Minute)
+	first := w.notices[len(w.notices)-1]
+	w.noticed()
+	w.restored = true
+	w.pass(time.Minute)
+	w.wantNotices("soaking/canary")
+	w.answer("errors", passes)
+	w.pass(time.Minute)
+	w.answer("errors", passes)
+	w.pass(time.Minute)
+	again := w.notices[len(w.notices)-1]
+	w.wantNotices("awaiting-approval/canary")
+	if first.Type != again.Type || first.ID() != again.ID() {
+		t.Errorf("%+v has another identity than %+v", again, first)
+	}
+}
+
+// Failed nodes count in their own wave: as many as may fail in each of two waves are no failure.
+func TestFailedNodesCountInTheirWave(t *testing.T) {
+	w := canary(t, judged)
+	w.pass(2 * time.Minute)
+	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
+	w.fails("a", pulls)
+	w.fails("d", pulls)
+	w.pass(time.Second)
+	if w.last.Failure != nil || w.last.Waves[0].Failed != 1 || w.last.Waves[1].Failed != 1 {
+		t.Errorf("failure %+v, waves %+v", w.last.Failure, w.last.Waves)
+	}
+	w.fails("e", pulls)
+	w.pass(time.Second)
+	if f := w.last.Failure; f == nil || f.Wave != "remaining" {
+		t.Errorf("failure %+v", f)
+	}
+}

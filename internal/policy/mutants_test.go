@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var killing = flag.Bool("mutants", false, "see whether the tests kill every mutant; each is compiled for itself")
+
+// mutant is the package with one mistake: in a file, the only occurrence of a text is another one.
+type mutant struct{ name, file, text, mistake string }
+
+// mutants are wrong about what fails, what follows from that, and what programs are notified of.
+func mutants() []mutant {
+	return []mutant{
+		{"an analysis without an answer passes", "answers.go", "if as.Answer != v1alpha1.AnswerPass {\n\t\t\th.passing = false", "if as.Answer == v1alpha1.AnswerFail {\n\t\t\th.passing = false"},
+		{"an answer from before the wave was complete counts", "answers.go", "complete(was) != complete(st) ||", "false ||"},
+		{"an answer of another process counts", "answers.go", "|| r.in.Restored && r.in.Measuring == MeasuredHere {\n\t\tas.Answer", "{\n\t\tas.Answer"},
+		{"an answer to another question counts", "answers.go", "if r.in.Answers[i].Question != q {", "if r.in.Answers[i].Question.Analysis != q.Analysis {"},
+		{"an answer that is not known ends a series of failures", "answers.go", "as.Answer = v1alpha1.AnswerUnknown\n\t\t\tif as", "as.Answer, as.Failures = v1alpha1.AnswerUnknown, 0\n\t\t\tif as"},
+		{"a pass ends no series of failures", "answers.go", "as.Failures, as.LastFailure, as.UnknownFor = 0, nil, nil", "as.LastFailure, as.UnknownFor = nil, nil"},
+		{"one failure more is allowed", "answers.go", "if int(as.Failures) > a.FailureLimit &&", "if int(as.Failures) > a.FailureLimit+1 &&"},
+		{"a failed analysis does not start the soak again", "roll.go", "st.Soaked == nil || health.failed:", "st.Soaked == nil:"},
+		{"failed nodes of all waves count for each", "failure.go", "if node == nil || r.places[i] != place(k) {", "if node == nil || r.places[i] < 0 && k >= 0 {"},
+		{"one failed node more is allowed", "failure.go", "case int(st.Failed) > most:", "case int(st.Failed) > most+1:"},
+		{"a node that was broken before counts", "watch.go", "if w.before || w.retried {", "if w.retried {"},
+		{"a node that failed before the retry counts", "watch.go", "if w.before || w.retried {", "if w.before {"},
+		{"a node that was available once is broken before", "watch.go", "w.down, w.before, w.retried = 0, false, false", "w.down, w.retried = 0, false"},
+		{"the next manager forgets which nodes were broken before", "watch.go", "case r.last != nil:\n", "case r.last != nil && r.in.Watch != nil:\n"},
+		{"an undo that fails as well goes on", "failure.go", "failed > most {\n\t\tr.holdReleased(rollout.WaitFailed)", "failed > most {"},
+		{"an undo needs no committed revision", "failure.go", "case !r.marked:\n", "case !r.marked && r.s == nil:\n"},
+		{"the action Pause undoes", "failure.go", "if r.failure.Undo && r.mayUndo() && r.undo() {", "if r.mayUndo() && r.undo() {"},
+		{"a failure is forgotten while nothing is decided", "status.go", "if r.last != nil && r.last.Failure != nil && !r.atRest() {", "if r.last != nil && r.last.Failure != nil && r.atRest() {"},
+		{"a wave takes longer than its deadline", "failure.go", "if rest := deadline - st.Rolled.Duration; rest > 0 {", "if rest := 2*deadline - st.Rolled.Duration; rest > 0 {"},
+		{"a failure gives a notice for each phase", "notice.go", "if r.last != nil && r.last.Failure != nil {\n\t\treturn\n", "if r.last == nil {\n\t\treturn\n"},
+		{"a retry has the identity of the attempt before", "notice.go", "n.Attempt, n.Wave, n.Type, n.Occurrence)", "0, n.Wave, n.Type, n.Occurrence)"},
+		{"a wave that waits again has another identity", "notice.go", "n.Occurrence = seconds(w.CompletedAt) // another", "n.Occurrence = seconds(w.WaitingSince) // another"},
+		{"each decision of a process repeats a notice", "notice.go", "if !r.in.Restored || r.last == nil ||", "if r.last == nil ||"},
+	}
+}
+
+// patched is the file of a mutant.
+func (m *mutant) patched(t *testing.T) string {
+	t.Helper()
+	source, err := os.ReadFile(m.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(source), m.text); n != 1 {
+		t.Fatalf("%s has the text of the mutant %q %d times, want once", m.file, m.name, n)
+	}
+	return strings.Replace(string(source), m.text, m.mistake, 1)
+}
+
+// Each mutant still fits.
+func TestMutantsFit(t *testing.T) {
+	for _, m := range mutants() {
+		_ = m.patched(t)
+	}
+}
+
+// The tests of this package find each mistake.
+func TestMutants(t *testing.T) {
+	if !*killing {
+		t.Skip("run it with -mutants")
+	}
+	for _, m := range mutants() {
+		t.Run(m.name, func(t *testing.T) {
+			original, err := filepath.Abs(m.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			text, list := filepath.Join(dir, m.file), filepath.Join(dir, "overlay.json")
+			overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: text}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for file, data := range map[string]string{text: m.patched(t), list: string(overlay)} {
+				if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-failfast", "-overlay", list, ".", "-skip", "^TestMutants").CombinedOutput()
+			switch {
+			case err == nil:
+				t.Errorf("no test finds it")
+			case strings.Contains(string(out), "[build failed]"):
+				t.Errorf("it does not compile:\n%s", out)
+			}
+		})
+	}
+}
