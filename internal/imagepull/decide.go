@@ -41,13 +41,13 @@ func Decide(s Snapshot) Plan {
 	var err error
 	if d.name, d.tag, err = imageref.Split(s.Job.Spec.Image); err != nil {
 		status.Message = fmt.Sprintf("job cannot run: the image %q cannot be read: %v", s.Job.Spec.Image, err)
-		judge(status, s.Job, ConditionStalled, ReasonInvalid, s.Now)
+		judge(status, s.Job, health{ConditionStalled, ReasonInvalid}, s.Now)
 		return Plan{Status: *status}
 	}
 	chosen, err := d.selector()
 	if err != nil {
 		status.Message = fmt.Sprintf("job cannot run: its selector cannot be read: %v", err)
-		judge(status, s.Job, ConditionStalled, ReasonInvalid, s.Now)
+		judge(status, s.Job, health{ConditionStalled, ReasonInvalid}, s.Now)
 		return Plan{Status: *status}
 	}
 	d.count(chosen)
@@ -196,8 +196,7 @@ func (d *decision) run() Plan {
 	if late || always && done == d.desired {
 		d.complete(&plan)
 	}
-	kind, reason := d.health()
-	judge(&plan.Status, job, kind, reason, d.in.Now)
+	judge(&plan.Status, job, d.health(), d.in.Now)
 	plan.Edits = d.edits()
 	return plan
 }

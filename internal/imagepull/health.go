@@ -31,9 +31,9 @@ const (
 )
 
 // judge puts the conditions into a status. Their message is made of the numbers of the status and of its message, so that they cause no writes of their own.
-func judge(status *v1beta1.ImagePullJobStatus, job *v1beta1.ImagePullJob, kind, reason string, now time.Time) {
+func judge(status *v1beta1.ImagePullJobStatus, job *v1beta1.ImagePullJob, h health, now time.Time) {
 	message := status.Message
-	if reason != ReasonInvalid {
+	if h.reason != ReasonInvalid {
 		message = fmt.Sprintf("%d of %d nodes have the image, and %d have failed", status.Succeeded, status.Desired, status.Failed)
 		if status.Message != "" {
 			message += "; " + status.Message
@@ -43,31 +43,34 @@ func judge(status *v1beta1.ImagePullJobStatus, job *v1beta1.ImagePullJob, kind, 
 	status.Conditions = slices.Clone(job.Status.Conditions)
 	for _, k := range []string{ConditionReady, ConditionReconciling, ConditionStalled} {
 		c := metav1.Condition{
-			Type: k, Status: metav1.ConditionFalse, Reason: reason, ObservedGeneration: job.Generation,
+			Type: k, Status: metav1.ConditionFalse, Reason: h.reason, ObservedGeneration: job.Generation,
 			LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
 		}
-		if k == kind {
+		if k == h.kind {
 			c.Status = metav1.ConditionTrue
 		}
-		if k == kind || k == ConditionReady {
+		if k == h.kind || k == ConditionReady {
 			c.Message = message
 		}
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
 }
 
-// health is which condition of a job that can run is True, and why.
-func (d *decision) health() (kind, reason string) {
+// health is which condition of a job is True, and its reason.
+type health struct{ kind, reason string }
+
+// health is that of a job that can run.
+func (d *decision) health() health {
 	switch left := len(d.active) + len(d.waiting); {
 	case left == 0 && len(d.failed) > 0:
-		return ConditionStalled, ReasonFailed
+		return health{ConditionStalled, ReasonFailed}
 	case left == 0:
-		return ConditionReady, ReasonComplete
+		return health{ConditionReady, ReasonComplete}
 	case len(d.active) == 0 && d.parallelism() <= 0:
-		return ConditionReady, ReasonPaused
+		return health{ConditionReady, ReasonPaused}
 	case len(d.active) == 0 && d.in.Hold != "":
-		return ConditionReconciling, ReasonHeld
+		return health{ConditionReconciling, ReasonHeld}
 	default:
-		return ConditionReconciling, ReasonPulling
+		return health{ConditionReconciling, ReasonPulling}
 	}
 }
