@@ -142,13 +142,8 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	l.metrics.Policies = func() []v1alpha1.RolloutPolicy { return l.policies.Policies() }
 	l.policies = policies.New(policies.Options{
 		Client: dynamicClient, Discovery: client.Discovery(), Clock: realClock,
-		Changed: func(namespace string) { l.controller.EnqueueNamespace(namespace) },
-		Selected: func(p *policy.Policy) ([]policy.Set, bool) {
-			known := l.synced.Load() && !(p.Advanced() && l.late.Load())
-			return l.controller.Selected(p), known
-		},
-		Check: o.providers.Check,
-		Send:  l.notices.Send,
+		Changed:  func(namespace string) { l.controller.EnqueueNamespace(namespace) },
+		Selected: l.selected, Check: o.providers.Check, Send: l.notices.Send,
 	})
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
@@ -160,6 +155,11 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 		},
 	})
 	return l, nil
+}
+
+// selected returns the sets that a policy selects; known is whether all sets of its kinds have been read.
+func (l *leader) selected(p *policy.Policy) (sets []policy.Set, known bool) {
+	return l.controller.Selected(p), l.synced.Load() && !(p.Advanced() && l.late.Load())
 }
 
 // resourcesOf returns the resource of each dialect.
