@@ -4,9 +4,11 @@ package dashboard
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	downloads "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 	corev1 "k8s.io/api/core/v1"
@@ -105,14 +107,22 @@ func TestApplyThePlan(t *testing.T) {
 		}
 	}
 
-	planned := map[string]string{}
+	planned, saved := map[string]string{}, t.TempDir()
 	b.does("the verdicts of the plan", chromedp.Evaluate(`Object.fromEntries([...document.querySelectorAll(".cell")].map((c) => [c.dataset.node, c.getAttribute("aria-label").split(": ")[1]]))`, &planned))
 	b.does("the plan, played", press(named(".player button", "Play")), until(count(".cell.g5")+" === 2"), until(count(".cell.g1")+" === 4 && "+named(".player button", "Play")+" !== undefined"))
 	b.does("the plan, applied", press(find("[data-plan] button.main")), chromedp.WaitVisible("dialog[open] pre"),
 		until(`document.querySelector("dialog pre").innerText.includes("the plan for `+s.Name+`/ads/`+set+` is still valid; nothing has been changed")`),
 		until(`document.querySelector("dialog h2").innerText === "Apply this plan to `+s.Name+`/ads/`+set+`?"`),
-		until(`document.querySelector("dialog .line code").innerText === "kubectl everynode apply -n `+s.Name+` --plan=plan.json"`),
-		press(find("dialog button.main")), until(`document.querySelector("dialog pre").innerText.includes("was edited")`), press(named("dialog .buttons button", "Close")))
+		until(`document.querySelector("dialog .line code").innerText === "kubectl everynode apply -n `+s.Name+` --plan=plan.json"`))
+	b.does("the plan, saved", downloads.SetDownloadBehavior(downloads.SetDownloadBehaviorBehaviorAllow).WithDownloadPath(saved), press(named("dialog .line button", "Save plan.json")))
+	s.Poll("the command of the dialog accepts the saved plan", func() error {
+		out, err := s.Plugin("apply", "--plan="+filepath.Join(saved, "plan.json"), "--dry-run")
+		if err == nil && !strings.Contains(out, "is still valid") {
+			err = fmt.Errorf("it says %s", out)
+		}
+		return err
+	})
+	b.does("the change", press(find("dialog button.main")), until(`document.querySelector("dialog pre").innerText.includes("was edited")`), press(named("dialog .buttons button", "Close")))
 	b.does("the outcome", until(`(document.querySelector("[data-applied='as planned']")?.innerText || "").includes("4 of 4 nodes have come out as planned. The outcome is the plan.")`))
 	b.accessible("an applied plan")
 	s.Poll("each node has the image that the plan gave it", func() error { return asPlanned(planned, images(t, s)) })
