@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/gitops.md") //nolint:gochecknoglobals // a flag
+var update = flag.Bool("update", false, "write the tables of docs/gitops.md")
 
 // page is the page with the tables and with the expressions for Flux.
 func page() string { return filepath.Join("..", "..", "docs", "gitops.md") }

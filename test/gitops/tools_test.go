@@ -209,7 +209,7 @@ func builtIn(t *testing.T, kind string) script {
 }
 
 // argoSource is where the source of Argo CD is.
-var argoSource = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // downloaded once
+var argoSource = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("go", "mod", "download", "-json", "github.com/argoproj/argo-cd/v3@"+argoVersion).Output() //nolint:noctx // the go command has its own timeouts
 	var module struct{ Dir, Sum, Error string }
 	if parseErr := json.Unmarshal(out, &module); parseErr != nil {
