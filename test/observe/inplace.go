@@ -70,7 +70,8 @@ func marked(pod *corev1.Pod) bool {
 
 // judgeInPlace reports a change of a pod that is in use although its set closes the gate, and a pod whose gate is opened before the node runs the change.
 func (w *world) judgeInPlace(event Event, old, pod *corev1.Pod) {
-	if _, open := changedOpenly(pod); hashOf(old) != hashOf(pod) && !marked(pod) && (!open || closesGate(w.set)) {
+	state, open := changedOpenly(pod)
+	if open = open && state.Revision == hashOf(pod); hashOf(old) != hashOf(pod) && !marked(pod) && (!open || closesGate(w.set)) { // not that of an earlier change
 		w.violate(InPlace, event, fmt.Sprintf("pod %s was changed while it was in use", pod.Name))
 	}
 	if !marked(old) || marked(pod) || pod.DeletionTimestamp != nil {

@@ -189,13 +189,18 @@ func lean(object runtime.Object) (metav1.Object, error) {
 	switch o := object.(type) {
 	case *corev1.Pod:
 		pod := &corev1.Pod{ObjectMeta: leanMeta(o.ObjectMeta)}
+		if state, changed := o.Annotations[kruise.InPlaceUpdateState]; changed {
+			pod.Annotations = map[string]string{kruise.InPlaceUpdateState: state}
+		}
 		pod.Spec.NodeName, pod.Spec.Affinity = o.Spec.NodeName, o.Spec.Affinity
 		for _, c := range o.Spec.Containers {
 			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: c.Name, Image: c.Image})
 		}
 		pod.Status.Phase, pod.Status.Conditions = o.Status.Phase, o.Status.Conditions
 		for _, c := range o.Status.ContainerStatuses {
-			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, RestartCount: c.RestartCount})
+			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
+				Name: c.Name, Image: c.Image, ContainerID: c.ContainerID, RestartCount: c.RestartCount, State: corev1.ContainerState{Running: c.State.Running},
+			})
 		}
 		return pod, nil
 	case *corev1.Node:
