@@ -36,9 +36,8 @@ type metadataPatch struct {
 	Annotations map[string]*string `json:"annotations"`
 }
 
-// announcementOf is what has been announced of a pod and can be continued, now or at its time; nil for nothing.
-func announcementOf(p *corev1.Pod) *announcement {
-	state, since := stateOf(p)
+// announcementOf is what has been announced of a pod and can be continued, now or at its time; nil for nothing. The state and its time are those of stateOf.
+func announcementOf(p *corev1.Pod, state *kruise.InPlaceState, since time.Time) *announcement {
 	if text, ok := annotation(p, kruise.InPlaceUpdateGrace, kruise.InPlaceUpdateGraceOld); ok {
 		if a := announcedByGrace(p, text, since); a != nil {
 			return a
@@ -127,7 +126,8 @@ func (a *announcement) metadataChanges() (labels, annotations map[string]*string
 
 // Resume implements dialect.Edits: it makes the change that was announced. After it the pod is like one that we have patched.
 func (Edits) Resume(p *corev1.Pod, now time.Time) []dialect.Edit {
-	a := announcementOf(p)
+	state, since := stateOf(p)
+	a := announcementOf(p, state, since)
 	if a == nil || a.unfinished(p) {
 		return nil
 	}

@@ -225,8 +225,8 @@ func changeEdits(p *corev1.Pod, now time.Time, to target) []dialect.Edit {
 // arrived: of a change that this one supersedes, the ones that the node has not come to yet are among them.
 func imageChanges(p *corev1.Pod, wanted map[string]string) (patch []any, waits map[string]kruise.InPlaceContainer) {
 	pending := map[string]kruise.InPlaceContainer{}
-	if phase, _ := changeOf(p); phase == rollout.InPlacePatched {
-		state, _ := stateOf(p)
+	state, since := stateOf(p)
+	if phase, _ := changeOf(p, state, since); phase == rollout.InPlacePatched {
 		maps.Copy(pending, state.LastContainerStatuses)
 	}
 	waits = maps.Clone(pending)

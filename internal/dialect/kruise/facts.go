@@ -35,21 +35,22 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 		Finalizers: slices.Clone(p.Finalizers),
 		Trouble:    Trouble(p),
 	}
-	f.InPlace, f.MarkedAt = phaseOf(p)
+	state, since := stateOf(p) // read once: every version of every pod comes here
+	f.InPlace, f.MarkedAt = phaseOf(p, state, since)
 	f.Open = f.InPlace == rollout.InPlacePatched && closedGate(p) == nil && !unopened(p, kruise.InPlaceUpdateReady)
-	f.ReadyAfter = readyAfter(p)
+	f.ReadyAfter = readyAfter(p, state, since)
 	switch f.InPlace {
 	case rollout.InPlaceAnnounced:
-		a := announcementOf(p)
+		a := announcementOf(p, state, since)
 		f.MarkedAt, f.Due = a.since, a.due
 		if a.unfinished(p) {
 			f.Stuck = rollout.DetailUnfinished
 		}
 	case rollout.InPlacePatched:
-		if infeasible(p) {
+		if infeasible(p, state) {
 			f.Stuck = rollout.DetailInfeasible
 		}
-		if state, since := stateOf(p); state != nil && !hasNext(state) && arrivalOf(p, state) == arrivalOpen {
+		if state != nil && !hasNext(state) && arrivalOf(p, state) == arrivalOpen {
 			f.ArrivesBy = rollout.Time(since.Add(arrivesWithin).UnixNano())
 		}
 	}
@@ -70,9 +71,9 @@ func condition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition
 }
 
 // phaseOf returns how far a change in place has come, and when it began. A gate that only we can open, and that nothing keeps
-// closed, is opened like one of a change that has arrived.
-func phaseOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
-	phase, marked := changeOf(p)
+// closed, is opened like one of a change that has arrived. The state and its time are those of stateOf.
+func phaseOf(p *corev1.Pod, state *kruise.InPlaceState, since time.Time) (rollout.InPlace, rollout.Time) {
+	phase, marked := changeOf(p, state, since)
 	if phase == rollout.InPlaceNone && (unopened(p, kruise.KruisePodReady) || unopened(p, kruise.InPlaceUpdateReady) || stranded(p)) {
 		return rollout.InPlaceArrived, 0
 	}
@@ -82,12 +83,11 @@ func phaseOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
 // changeOf is phaseOf for the change alone. The times distinguish a pod that was marked from one that was patched: the patch
 // carries a time that is not before that of the mark (see Patch), while the state of an earlier change is older than it (see
 // Mark).
-func changeOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
-	if hasGate(p, kruise.InPlaceUpdateReady) && announcementOf(p) != nil {
+func changeOf(p *corev1.Pod, state *kruise.InPlaceState, since time.Time) (rollout.InPlace, rollout.Time) {
+	if hasGate(p, kruise.InPlaceUpdateReady) && announcementOf(p, state, since) != nil {
 		return rollout.InPlaceAnnounced, 0
 	}
 	c := closedGate(p)
-	state, since := stateOf(p)
 	if c == nil {
 		if state != nil && state.GateOpen && arrivalOf(p, state) != arrivalSeen {
 			return rollout.InPlacePatched, 0
@@ -116,8 +116,7 @@ func closedGate(p *corev1.Pod) *corev1.PodCondition {
 
 // readyAfter is when a pod that was changed with its gate open can have become ready at the earliest: when it was patched, or the last of the containers that
 // were recreated for that was started.
-func readyAfter(p *corev1.Pod) rollout.Time {
-	state, since := stateOf(p)
+func readyAfter(p *corev1.Pod, state *kruise.InPlaceState, since time.Time) rollout.Time {
 	if state == nil || !state.GateOpen {
 		return 0
 	}

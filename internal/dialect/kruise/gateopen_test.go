@@ -113,7 +113,7 @@ func TestAChangeThatHasNotArrived(t *testing.T) {
 		"the image is pulled": func(s *corev1.ContainerStatus) {
 			s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
 		},
-		"the pod is made anew": func(s *corev1.ContainerStatus) {
+		"the sandbox is recreated": func(s *corev1.ContainerStatus) {
 			s.State, s.ContainerID = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}, ""
 		},
 	} {

@@ -227,8 +227,7 @@ func given(want corev1.ResourceRequirements, have *corev1.ResourceRequirements) 
 }
 
 // infeasible is whether the node says that it can never give the pod the resources that it is to have.
-func infeasible(p *corev1.Pod) bool {
-	state, _ := stateOf(p)
+func infeasible(p *corev1.Pod, state *kruise.InPlaceState) bool {
 	c := condition(p, corev1.PodResizePending)
 	return state != nil && state.UpdateResources && c != nil && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonInfeasible &&
 		(c.ObservedGeneration == 0 || c.ObservedGeneration >= p.Generation)
