@@ -102,3 +102,42 @@ func TestARefusedOpenPatchTakesNoSlot(t *testing.T) {
 		t.Errorf("%d pods were updated, and %d are available; want all but %s, and all", updated, a.status("numberAvailable"), protected)
 	}
 }
+
+// TestMinReadyAfterAnOpenChange: the kubelet of these tests restarts a container between two reports, so the condition Ready stays as it was before the change.
+// minReadySeconds counts from the change all the same, unless a clock that was wrong by a day has dated it.
+func TestMinReadyAfterAnOpenChange(t *testing.T) {
+	for name, c := range map[string]struct {
+		ahead   time.Duration
+		changed int // after 15 s, with minReadySeconds: 20 and a budget of one
+	}{
+		"right clock":          {0, 1},
+		"clock that was ahead": {24 * time.Hour, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAdvanced(t, 2, `{minReadySeconds: 20, updateStrategy: {rollingUpdate: {rollingUpdateType: InPlaceIfPossible}}}`)
+			a.gateOpen()
+			a.settle()
+			a.clock.Step(time.Hour)
+			a.clock.Step(c.ahead)
+			a.image("img:v2")
+			a.deliver()
+			a.mustPass()
+			a.clock.SetTime(a.clock.Now().Add(-c.ahead))
+			for range 15 {
+				a.kubelets()
+				a.deliver()
+				a.mustPass()
+				a.clock.Step(time.Second)
+			}
+			changed := 0
+			for _, p := range a.pods {
+				if p.Spec.Containers[0].Image == "img:v2" {
+					changed++
+				}
+			}
+			if changed != c.changed {
+				t.Errorf("%d pods were changed, want %d", changed, c.changed)
+			}
+		})
+	}
+}
