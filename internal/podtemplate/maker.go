@@ -81,22 +81,14 @@ func (m *Maker) WithGates(gates []string) *Maker {
 
 // WithAnnotations returns a Maker whose pods have these annotations in addition to those of the template, which win.
 func (m *Maker) WithAnnotations(more map[string]string) *Maker {
-	annotations := m.annotations
-	for key, value := range more {
-		if _, has := m.annotations[key]; has {
-			continue
-		}
-		if len(annotations) == len(m.annotations) {
-			annotations = maps.Clone(m.annotations)
-			if annotations == nil {
-				annotations = map[string]any{}
-			}
-		}
-		annotations[key] = value
-	}
-	if len(annotations) == len(m.annotations) {
+	if len(more) == 0 {
 		return m
 	}
+	annotations := make(map[string]any, len(more)+len(m.annotations))
+	for key, value := range more {
+		annotations[key] = value
+	}
+	maps.Copy(annotations, m.annotations)
 	annotated := *m
 	annotated.annotations = annotations
 	return &annotated
