@@ -51,7 +51,7 @@ func (*Keeper) NeedLeaderElection() bool { return false }
 
 // Start maintains the certificate until ctx ends.
 func (k *Keeper) Start(ctx context.Context) error {
-	repeat(ctx, "The certificate of the webhooks could not be updated", func() error {
+	repeat(ctx, nil, "The certificate of the webhooks could not be updated", func() error {
 		// When several managers start at once, another one is often faster.
 		faster := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 		return again.OnError(again.DefaultRetry, faster, func() error { return k.sync(ctx, time.Now()) })
@@ -169,9 +169,9 @@ type notYet struct{}
 
 func (notYet) Error() string { return "there is no certificate yet" }
 
-// repeat calls do once per interval, and sooner after an error, until ctx ends. Repetitions of an error are logged
-// once.
-func repeat(ctx context.Context, failed string, do func() error) {
+// repeat calls do once per interval, and sooner after an error or when something has changed, until ctx ends. Repetitions
+// of an error are logged once.
+func repeat(ctx context.Context, changed <-chan struct{}, failed string, do func() error) {
 	said := ""
 	for {
 		wait := interval
@@ -189,6 +189,7 @@ func repeat(ctx context.Context, failed string, do func() error) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-changed:
 		case <-time.After(wait):
 		}
 	}

@@ -62,7 +62,7 @@ func (*Publisher) NeedLeaderElection() bool { return true }
 // Start publishes the configuration, and keeps it up to date, until ctx ends.
 func (p *Publisher) Start(ctx context.Context) error {
 	p.leading.Store(true)
-	repeat(ctx, "The configuration of the webhooks could not be published", func() error {
+	repeat(ctx, p.watch(ctx), "The configuration of the webhooks could not be published", func() error {
 		err := p.sync(ctx)
 		if err != nil {
 			return err
