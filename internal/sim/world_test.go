@@ -373,8 +373,8 @@ func (w *world) patchStatus(patch []byte) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	if uid, _, _ := unstructured.NestedString(patched, "metadata", "uid"); uid != string(set.GetUID()) {
-		return nil, apierrors.NewConflict(podResource("daemonsets"), setName, errors.New("the UID differs"))
+	if is := (&unstructured.Unstructured{Object: patched}); is.GetUID() != set.GetUID() || is.GetResourceVersion() != set.GetResourceVersion() {
+		return nil, apierrors.NewConflict(podResource("daemonsets"), setName, errors.New("the object has been modified"))
 	}
 	if equality.Semantic.DeepEqual(set.Object["status"], patched["status"]) {
 		return set.DeepCopy(), nil

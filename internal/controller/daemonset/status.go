@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
 	"everynode.dev/everynode/internal/dialect"
@@ -18,8 +19,11 @@ import (
 // left for what people and pipelines wait for.
 const statusWindow = time.Second
 
-// statusPace is when the status of a set was written last, and when before that.
-type statusPace struct{ last, before time.Time }
+// statusPace is when the status of a set was written last, and when before that, and the version of the set for which a write was rejected as outdated.
+type statusPace struct {
+	last, before time.Time
+	outdated     string
+}
 
 // wait is how long the next write must wait; 0 or less for not at all.
 func (p *statusPace) wait(clock clock.PassiveClock, waitedFor bool) time.Duration {
@@ -63,6 +67,10 @@ func (p *pass) writeStatus(ctx context.Context, r dialect.Report) (time.Duration
 		p.c.Index.ObserveStatus(p.key, &answer)
 		return nil
 	})
+	if apierrors.IsConflict(err) && p.state.pace.outdated != w.ResourceVersion {
+		p.state.pace.outdated = w.ResourceVersion // the set has just changed, and the watch shows it in a moment
+		return statusWindow, nil
+	}
 	if err != nil && !errors.Is(err, errLater) {
 		return 0, err
 	}

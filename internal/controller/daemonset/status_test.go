@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // flip makes a pod ready or not.
@@ -96,5 +97,28 @@ func TestTheEndOfARollIsReportedAtOnce(t *testing.T) {
 	}
 	if writes() != 2 {
 		t.Errorf("%d writes within one moment, want 2", writes())
+	}
+}
+
+// The status of a generation is written onto the version of the set that it was decided for. Who changes the set meanwhile delays it until the watch shows the change.
+func TestStatusOfAnOutdatedVersion(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.settle()
+	w.clock.Step(time.Minute)
+	w.watch = false
+	w.edit("img:v2")
+	w.set.SetResourceVersion(w.next()) // and somebody else changes something that is not looked at
+	w.forgetLog()
+	if after := w.passDue(); w.status("observedGeneration") != 1 || after <= 0 || after > statusWindow {
+		t.Errorf("observed generation %d, the next pass in %v", w.status("observedGeneration"), after)
+	}
+	w.clock.Step(time.Minute)
+	if _, err := w.c.Reconcile(context.Background(), setKey); !apierrors.IsConflict(err) {
+		t.Errorf("the watch does not show the version, and the error is %v", err)
+	}
+	w.clock.Step(time.Minute)
+	w.seeSet()
+	if w.passDue(); w.status("observedGeneration") != 2 {
+		t.Errorf("observed generation %d, want 2", w.status("observedGeneration"))
 	}
 }

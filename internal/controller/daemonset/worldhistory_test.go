@@ -101,6 +101,14 @@ func (f worldRevisions) List(_ context.Context, _ string, selector labels.Select
 
 type worldSets struct{ w *world }
 
+// checkPreconditions compares the UID and the version of the set with those that a patch has left or set.
+func (w *world) checkPreconditions(patched *unstructured.Unstructured) error {
+	if patched.GetUID() != w.set.GetUID() || patched.GetResourceVersion() != w.set.GetResourceVersion() {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "daemonsets"}, w.set.GetName(), errors.New("the object has been modified"))
+	}
+	return nil
+}
+
 // patchStatusStrategically takes the status out of a strategic merge patch, as the API server does for its own types.
 func (w *world) patchStatusStrategically(patch []byte) error {
 	before, err := apijson.Marshal(w.set.Object)
@@ -115,8 +123,8 @@ func (w *world) patchStatusStrategically(patch []byte) error {
 	if err := apijson.Unmarshal(after, &patched); err != nil {
 		return err
 	}
-	if uid, _, _ := unstructured.NestedString(patched, "metadata", "uid"); uid != string(w.set.GetUID()) {
-		return apierrors.NewConflict(schema.GroupResource{Resource: "daemonsets"}, w.set.GetName(), errors.New("uid differs"))
+	if err := w.checkPreconditions(&unstructured.Unstructured{Object: patched}); err != nil {
+		return err
 	}
 	w.set.Object["status"] = patched["status"]
 	w.set.SetResourceVersion(w.next())
@@ -139,6 +147,13 @@ func (f worldSets) PatchStatus(_ context.Context, _ clustercache.Key, patch []by
 		}
 		var p map[string]any
 		if err := json.Unmarshal(patch, &p); err != nil {
+			return err
+		}
+		patched := f.w.set.DeepCopy()
+		if version, named, _ := unstructured.NestedString(p, "metadata", "resourceVersion"); named {
+			patched.SetResourceVersion(version)
+		}
+		if err := f.w.checkPreconditions(patched); err != nil {
 			return err
 		}
 		status, _, _ := unstructured.NestedMap(f.w.set.Object, "status")

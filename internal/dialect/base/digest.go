@@ -53,6 +53,7 @@ func (r *Reader) metadata(w *dialect.Workload, metadata Object) {
 	w.Namespace = r.Text(metadata, "namespace", "")
 	w.Name = r.Text(metadata, "name", "")
 	w.UID = types.UID(r.Text(metadata, "uid", ""))
+	w.ResourceVersion = r.Text(metadata, "resourceVersion", "")
 	w.Generation, _ = Integer(metadata.Fields["generation"])
 	if created, err := time.Parse(time.RFC3339, r.Text(metadata, "creationTimestamp", "")); err == nil {
 		w.Created = rollout.Time(created.UnixNano())

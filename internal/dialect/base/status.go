@@ -68,33 +68,46 @@ func Conditions(obj map[string]any) []appsv1.DaemonSetCondition {
 }
 
 // StatusPatch returns the body of a JSON merge patch for the status subresource that brings the status that w was read with to
-// s, and whether there is anything to change. The patch holds all our numbers, and the revision, so that they always belong together, whichever status w
-// was read with (with the revision of an earlier generation the observed one would name another template), the
+// s, and whether there is anything to change. The patch holds all our numbers, the
 // fields in more, which are those of one dialect that changed, and the object's UID, so that it is refused for a successor
 // of the same name. What only ever grows, the observed generation and the count of collisions, is not set back by an answer
 // from an old cache. But nothing has observed a generation that the object has not come to: a status has such a generation after the storage of the API server was restored
 // from a backup, and `kubectl rollout status` would take the next change for one that is observed already.
+//
+// The observed generation and the name of its revision are written only together (with the revision of an earlier generation the observed one would name
+// another template), when one of them has changed, and onto the version that w was read from. After such a restore the same generation may have another
+// template: a manager that has not noticed it would otherwise name the revision of a template that the object does not have, and pods of that would count
+// as updated for ever.
 func StatusPatch(w *dialect.Workload, s Status, more map[string]any) ([]byte, bool) {
 	observed := max(s.ObservedGeneration, min(w.ObservedGeneration, w.Generation))
 	raised := s.CollisionCount != nil && (w.CollisionCount == nil || *s.CollisionCount > *w.CollisionCount)
-	renamed := s.UpdateRevision != "" && s.UpdateRevision != w.UpdateRevision
-	if w.Status == s.Numbers && w.ObservedGeneration == observed && !raised && !renamed && len(more) == 0 {
+	named := observed != w.ObservedGeneration || s.UpdateRevision != "" && s.UpdateRevision != w.UpdateRevision
+	if w.Status == s.Numbers && !named && !raised && len(more) == 0 {
 		return nil, false
 	}
-	status := map[string]any{"observedGeneration": observed}
+	status, metadata := map[string]any{}, map[string]any{}
 	for _, field := range statusFields(&s.Numbers) {
 		status[field.name] = int64(*field.value)
+	}
+	if named {
+		status["observedGeneration"] = observed
+	}
+	if named && s.UpdateRevision != "" {
+		status["updateRevision"] = s.UpdateRevision
+	}
+	if named && w.ResourceVersion != "" {
+		metadata["resourceVersion"] = w.ResourceVersion
 	}
 	if raised {
 		status["collisionCount"] = int64(*s.CollisionCount)
 	}
-	if s.UpdateRevision != "" {
-		status["updateRevision"] = s.UpdateRevision
-	}
 	maps.Copy(status, more)
 	patch := map[string]any{"status": status}
 	if w.UID != "" {
-		patch["metadata"] = map[string]any{"uid": string(w.UID)}
+		metadata["uid"] = string(w.UID)
+	}
+	if len(metadata) > 0 {
+		patch["metadata"] = metadata
 	}
 	// Maps of strings, whole numbers and conditions can always be encoded.
 	data, err := json.Marshal(patch)

@@ -21,26 +21,29 @@ func at(second int) metav1.Time { return metav1.Unix(int64(1767225600+second), 0
 func TestStatusPatch(t *testing.T) {
 	condition := appsv1.DaemonSetCondition{Type: kruise.Paused, Status: "False", Reason: kruise.ReasonNotPaused, LastTransitionTime: at(0)}
 	other := appsv1.DaemonSetCondition{Type: "Mine", Status: "True", LastTransitionTime: at(1)}
-	const numbers = `"currentNumberScheduled":0,"desiredNumberScheduled":3,"numberAvailable":0,"numberMisscheduled":0,"numberReady":0,"numberUnavailable":0,"observedGeneration":4`
+	const numbers = `"currentNumberScheduled":0,"desiredNumberScheduled":3,"numberAvailable":0,"numberMisscheduled":0,"numberReady":0,"numberUnavailable":0`
+	const observed = numbers + `,"observedGeneration":4`
 	numbersOnly := base.Status{Numbers: rollout.Status{Desired: 3}, ObservedGeneration: 4}
 	named := func(hash string) base.Status {
 		s := numbersOnly
 		s.UpdateRevision = hash
 		return s
 	}
-	was := &dialect.Workload{UID: "u1", Status: rollout.Status{Desired: 3}, ObservedGeneration: 4, UpdateRevision: "7f9c", Conditions: []appsv1.DaemonSetCondition{condition}}
+	was := &dialect.Workload{UID: "u1", ResourceVersion: "9", Status: rollout.Status{Desired: 3}, ObservedGeneration: 4, UpdateRevision: "7f9c", Conditions: []appsv1.DaemonSetCondition{condition}}
 	for name, e := range map[string]struct {
 		w    *dialect.Workload
 		s    kruise.Status
 		want string
 	}{
 		"first": {&dialect.Workload{}, kruise.Status{Status: named("7f9c"), Conditions: []appsv1.DaemonSetCondition{condition}},
-			`{"status":{"conditions":[{"type":"Paused","status":"False","lastTransitionTime":"2026-01-01T00:00:00Z","reason":"NotPaused"}],` + numbers + `,"updateRevision":"7f9c","updatedNumberScheduled":0}}`},
+			`{"status":{"conditions":[{"type":"Paused","status":"False","lastTransitionTime":"2026-01-01T00:00:00Z","reason":"NotPaused"}],` + observed + `,"updateRevision":"7f9c","updatedNumberScheduled":0}}`},
 		"nothing changed": {was, kruise.Status{Status: named("7f9c"), Conditions: []appsv1.DaemonSetCondition{condition}}, ``},
 		"nothing known":   {was, kruise.Status{Status: numbersOnly}, ``},
-		"revision":        {was, kruise.Status{Status: named("aaaa")}, `{"metadata":{"uid":"u1"},"status":{` + numbers + `,"updateRevision":"aaaa","updatedNumberScheduled":0}}`},
-		"numbers, and the revision that belongs to them": {&dialect.Workload{UID: "u1", UpdateRevision: "7f9c"}, kruise.Status{Status: named("7f9c")},
-			`{"metadata":{"uid":"u1"},"status":{` + numbers + `,"updateRevision":"7f9c","updatedNumberScheduled":0}}`},
+		"revision":        {was, kruise.Status{Status: named("aaaa")}, `{"metadata":{"resourceVersion":"9","uid":"u1"},"status":{` + observed + `,"updateRevision":"aaaa","updatedNumberScheduled":0}}`},
+		"a generation, and the revision that belongs to it": {&dialect.Workload{UID: "u1", ResourceVersion: "9", UpdateRevision: "7f9c"}, kruise.Status{Status: named("7f9c")},
+			`{"metadata":{"resourceVersion":"9","uid":"u1"},"status":{` + observed + `,"updateRevision":"7f9c","updatedNumberScheduled":0}}`},
+		"numbers": {&dialect.Workload{UID: "u1", ResourceVersion: "9", ObservedGeneration: 4, UpdateRevision: "7f9c"}, kruise.Status{Status: named("7f9c")},
+			`{"metadata":{"uid":"u1"},"status":{` + numbers + `,"updatedNumberScheduled":0}}`},
 		"condition": {was, kruise.Status{Status: numbersOnly, Conditions: []appsv1.DaemonSetCondition{condition, other}},
 			`{"metadata":{"uid":"u1"},"status":{"conditions":[{"type":"Paused","status":"False","lastTransitionTime":"2026-01-01T00:00:00Z","reason":"NotPaused"},{"type":"Mine","status":"True","lastTransitionTime":"2026-01-01T00:00:01Z"}],` + numbers + `,"updatedNumberScheduled":0}}`},
 	} {
