@@ -47,6 +47,8 @@ type historyCache struct {
 	// missing are the forms that h lacks, of the first formsAsked; nil if that has not been asked yet.
 	missing    []form
 	formsAsked int
+	// tries are how often deletes of old revisions were tried.
+	tries map[types.UID]int
 }
 
 func (c *historyCache) resolve(w *dialect.Workload, owned []clustercache.Revision) *clustercache.Resolved {
@@ -419,49 +421,6 @@ func count(n *int32) int32 {
 		return 0
 	}
 	return *n
-}
-
-// truncateHistory deletes the oldest revisions beyond the limit, never one that a pod still carries.
-func (p *pass) truncateHistory(ctx context.Context, h *clustercache.Resolved) error {
-	if len(h.Entries)-1 <= p.w.HistoryLimit {
-		return nil
-	}
-	live := p.c.Index.LiveHashes(p.key)
-	if hash := p.committedHash(h); hash != "" {
-		live[hash] = true
-	}
-	remove := revision.Truncate(h.Entries, h.Current, live, p.w.HistoryLimit)
-	for _, i := range remove[:min(len(remove), tidyLimit)] { // another pass follows the deletes
-		if h.Revisions[i].Deleting {
-			continue // a finalizer keeps it
-		}
-		err := p.deleteRevision(ctx, &h.Revisions[i])
-		switch {
-		case errors.Is(err, errLater):
-			return nil // the pass that follows the answer continues with the next one
-		case err != nil:
-			return err
-		}
-	}
-	return nil
-}
-
-// deleteRevision deletes a revision that is not needed any more. One with a finalizer stays, and counts, until that is removed.
-func (p *pass) deleteRevision(ctx context.Context, r *clustercache.Revision) error {
-	of := *r
-	return p.write(ctx, writesOldRevision, func(ctx context.Context) error {
-		err := p.c.Revisions.Delete(ctx, of.Namespace, of.Name, of.UID)
-		p.c.Observer.Wrote("delete-revision", err)
-		switch {
-		case err == nil:
-			p.c.Index.ExpectRevisionDeleted(of.UID)
-		case p.revisionGone(ctx, &of, err):
-			p.c.Index.DropRevision(of.UID)
-		default:
-			return fmt.Errorf("deleting revision %s: %w", of.Name, err)
-		}
-		return nil
-	})
 }
 
 // inPlace is the history as a Snapshot needs it, with what can be done in place where the dialect does that.
