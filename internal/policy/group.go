@@ -258,7 +258,7 @@ func (r *run) underWay() Nodes {
 		if r.left[i] {
 			continue
 		}
-		name, begun := r.s.Nodes[i].Name, r.standing[i].UnderWay
+		name, begun := r.s.Nodes[i].Name, r.standing[i].UnderWay || r.unanswered(i)
 		_, before := r.in.Neighbours.Own[name]
 		before = before || r.in.Neighbours.Fresh && r.young(i)
 		if before && (begun || r.broken(i, true)) || r.out.active && (begun || r.in.Neighbours.Fresh && r.bare(i)) || r.stranded(i) {
@@ -266,6 +266,13 @@ func (r *run) underWay() Nodes {
 		}
 	}
 	return nodes
+}
+
+// unanswered is whether a write for a node with pods has no answer yet that may begin an update: a create next to an old pod, or an edit that takes one out of
+// use. It may take effect later.
+func (r *run) unanswered(i int) bool {
+	n := &r.s.Nodes[i]
+	return !n.Gone && len(n.Pods) > 0 && (n.Unanswered || slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Doubtful }))
 }
 
 // youngPod is how old a pod may be that an update before the start of this manager may have made a moment ago.

@@ -139,6 +139,14 @@ func TestUnderWay(t *testing.T) {
 	}
 	w.neighbours.Own = nil
 
+	// What has no answer may have begun: a create next to the old pod, and an edit that takes the old pod out of use.
+	w.node("h").Unanswered, w.node("i").Pods[0].Doubtful = true, true
+	w.pass(0)
+	if got := under(w); got != "bdehi" {
+		t.Errorf("while writes have no answer %q are in the middle of their update", got)
+	}
+	w.node("h").Unanswered, w.node("i").Pods[0].Doubtful = false, false
+
 	// The next revision: what did not start is still down.
 	w.s.Revisions, w.marks, w.s.Set.Update = append(w.s.Revisions, rollout.Revision{Name: "v3", Number: 3, Created: noon}), []int64{1, 0, 0}, 2
 	w.pass(0)
