@@ -100,6 +100,8 @@ type Result struct {
 	Starts bool
 	// UnderWay are the nodes in the middle of their update, for the other sets of the group; nil if that is not known, or there is no group.
 	UnderWay Nodes
+	// Down are those of them that have no available pod and wait for their next update.
+	Down Nodes
 	// active is whether an update is active: otherwise a pod that is not available is not in the middle of one.
 	active bool
 }

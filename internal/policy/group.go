@@ -88,6 +88,8 @@ type Neighbour struct {
 	Known bool
 	// UnderWay are its nodes in the middle of an update, or about to be.
 	UnderWay Nodes
+	// Down are those of them that have no available pod and wait for their update, which may be what makes one available.
+	Down Nodes
 	// First has one node of each place in which the neighbour waits for its turn and precedes the set that the decision is about.
 	First Nodes
 }
@@ -110,6 +112,8 @@ type holder struct {
 	set  string
 	node string
 	why  holding
+	// waits is whether the set itself waits there for an update, and has no available pod.
+	waits bool
 }
 
 // holding is how a set holds a place.
@@ -136,7 +140,7 @@ func (n *Neighbours) holders(zone func(node string) (string, bool)) (at map[stri
 	for i := range n.Others {
 		o := &n.Others[i]
 		if !o.Known {
-			return nil, &holder{o.Set.Title(), "", isUnknown}
+			return nil, &holder{set: o.Set.Title(), why: isUnknown}
 		}
 		for _, node := range slices.Sorted(maps.Keys(o.UnderWay)) {
 			zones := []string{o.UnderWay[node]}
@@ -145,15 +149,16 @@ func (n *Neighbours) holders(zone func(node string) (string, bool)) (at map[stri
 			}
 			for _, z := range zones {
 				place := n.Scope.place(node, z)
-				if by, held := at[place]; !held || by.why != isUpdating {
-					at[place] = holder{o.Set.Title(), node, isUpdating}
+				_, waits := o.Down[node]
+				if by, held := at[place]; !held || by.why != isUpdating || by.waits && !waits {
+					at[place] = holder{o.Set.Title(), node, isUpdating, waits}
 				}
 			}
 		}
 		for _, node := range slices.Sorted(maps.Keys(o.First)) {
 			place := n.Scope.place(node, o.First[node])
 			if _, held := at[place]; !held && !own[place] {
-				at[place] = holder{o.Set.Title(), node, goesFirst}
+				at[place] = holder{set: o.Set.Title(), node: node, why: goesFirst}
 			}
 		}
 	}
@@ -190,6 +195,7 @@ func (r *run) together() {
 		return
 	}
 	r.out.UnderWay = r.underWay()
+	r.out.Down = r.down()
 	at, all := r.in.Neighbours.holders(r.in.zone)
 	if all == nil && len(at) == 0 {
 		return
@@ -203,7 +209,7 @@ func (r *run) together() {
 		if all != nil {
 			by, held = *all, true
 		}
-		if !held {
+		if _, down := r.out.Down[r.s.Nodes[i].Name]; !held || by.waits && down {
 			continue
 		}
 		r.holds[i], r.restricts = rollout.WaitGroup, true
@@ -281,6 +287,19 @@ const youngPod = 10 * time.Minute
 // stranded is whether a node has a pod of an update that is active, or of an earlier one that has not ended, and none that is available.
 func (r *run) stranded(i int) bool { return r.out.active && r.broken(i, false) }
 
+// down returns the nodes that count as being in the middle of an update, because their pod is not available, and wait for their next one, which has not begun. A set
+// may start there while others are in the same state: it takes nothing away, and otherwise each could wait for the other one.
+func (r *run) down() Nodes {
+	nodes := Nodes{}
+	for i := range r.standing {
+		name := r.s.Nodes[i].Name
+		if zone, own := r.out.UnderWay[name]; own && r.standing[i].AwaitsUpdate && r.broken(i, true) && !r.unanswered(i) {
+			nodes[name] = zone
+		}
+	}
+	return nodes
+}
+
 // bare is whether a node has no pod, and is to have one.
 func (r *run) bare(i int) bool {
 	n := &r.s.Nodes[i]
@@ -313,7 +332,9 @@ func (r *run) broken(i int, whichever bool) bool {
 func (r *Result) Begin(in *Input, p *rollout.Plan) {
 	for i := range p.Actions {
 		if a := &p.Actions[i]; r.begins(a) {
-			r.UnderWay[in.Snapshot.Nodes[a.Node].Name] = zoneOf(in.Labels[a.Node])
+			name := in.Snapshot.Nodes[a.Node].Name
+			r.UnderWay[name] = zoneOf(in.Labels[a.Node])
+			delete(r.Down, name)
 		}
 	}
 }

@@ -102,6 +102,27 @@ func TestGroupHoldsWithdrawal(t *testing.T) {
 	w.want("d", v1alpha1.PhaseRolling, "")
 }
 
+// TestSetsThatAreDownDoNotWaitForEachOther: after a start of the manager two sets count as at work on a node where neither has an available pod, of whatever
+// revision. One of them starts there, and the other one waits then.
+func TestSetsThatAreDownDoNotWaitForEachOther(t *testing.T) {
+	w := newWorld(t, "")
+	w.put("c", 0, false)
+	for _, c := range []struct {
+		down policy.Nodes
+		held string
+	}{{policy.Nodes{"c": ""}, "abdefghij"}, {nil, "abcdefghij"}} {
+		w.neighbours = neighbour(policy.ScopeCluster, policy.Neighbour{Known: true, UnderWay: policy.Nodes{"c": ""}, Down: c.down})
+		w.neighbours.Fresh = true
+		w.pass(0)
+		if _, is := w.out.UnderWay["c"]; !is {
+			t.Fatalf("%v are in the middle of their update, want c", w.out.UnderWay)
+		}
+		if got := w.held(); got != c.held {
+			t.Errorf("if the other set is down on %v, %q wait, want %q", c.down, got, c.held)
+		}
+	}
+}
+
 func TestUnderWay(t *testing.T) {
 	under := func(w *world) string {
 		names := make([]string, 0, len(w.out.UnderWay))

@@ -30,6 +30,8 @@ type LedgerEntry struct {
 	Group string
 	// UnderWay are the nodes in the middle of their update, Waits those on which only the group keeps the set from an update.
 	UnderWay, Waits Nodes
+	// Down are those of UnderWay that have no available pod and wait for their next update.
+	Down Nodes
 	// Held is whether the set waits for any other, also for one of which nothing is known.
 	Held bool
 }
@@ -60,7 +62,7 @@ func (l *Ledger) See(c Candidate, g Group, all []Candidate) *Neighbours {
 		}
 		other := Neighbour{Set: o.Set}
 		if e := l.sets[keyOf(o.Set)]; e != nil {
-			other.Known, other.UnderWay = true, e.UnderWay
+			other.Known, other.UnderWay, other.Down = true, e.UnderWay, e.Down
 			if o.before(&c) {
 				other.First = e.Waits
 			}
@@ -86,7 +88,7 @@ func (l *Ledger) Record(s Set, is LedgerEntry) (changed bool) {
 	was := l.sets[keyOf(s)]
 	l.sets[keyOf(s)] = &is
 	delete(l.awaited, keyOf(s))
-	return was == nil || was.Group != is.Group || !maps.Equal(was.UnderWay, is.UnderWay) || !maps.Equal(was.Waits, is.Waits)
+	return was == nil || was.Group != is.Group || !maps.Equal(was.UnderWay, is.UnderWay) || !maps.Equal(was.Down, is.Down) || !maps.Equal(was.Waits, is.Waits)
 }
 
 // Passes records that a set could not decide, so that it is not its turn. What it has begun is not forgotten. It reports what Record does.

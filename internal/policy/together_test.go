@@ -91,7 +91,7 @@ func (g *together) decide(m *member, took time.Duration) string {
 	}
 	m.out.Begin(in, &plan)
 	waits, held := in.Waits(&plan)
-	g.ledger.Record(m.Set, policy.LedgerEntry{Group: m.neighbours.Group.Name, UnderWay: m.out.UnderWay, Waits: waits, Held: held})
+	g.ledger.Record(m.Set, policy.LedgerEntry{Group: m.neighbours.Group.Name, UnderWay: m.out.UnderWay, Down: m.out.Down, Waits: waits, Held: held})
 	for i := range plan.Actions {
 		if wrong := g.carryOut(m, &plan.Actions[i]); wrong != "" {
 			return wrong

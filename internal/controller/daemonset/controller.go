@@ -35,7 +35,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Options are the parts of a Controller; all are required but the last six.
+// Options are the parts of a Controller; all are required but the last seven.
 type Options struct {
 	Dialects  []dialect.Dialect
 	Index     *clustercache.Index
@@ -57,6 +57,8 @@ type Options struct {
 	Late func() bool
 	// UpstreamWorks is whether kube-controller-manager keeps the pods of apps/v1, and not this manager; nil where it does not.
 	UpstreamWorks func() bool
+	// Wake asks for a pass for a set because another one has decided; nil for Enqueue.
+	Wake func(key clustercache.Key)
 }
 
 // Observer receives the results of a pass, after its writes.

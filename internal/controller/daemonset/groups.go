@@ -5,6 +5,7 @@ package daemonset
 import (
 	"sync"
 
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/policyinput"
 	"everynode.dev/everynode/internal/rollout"
@@ -82,7 +83,7 @@ func (p *pass) endTurn(allowed *policy.Result, plan *rollout.Plan, trusted bool)
 	if t.decided = trusted && allowed.UnderWay != nil && t.in != nil; t.decided {
 		allowed.Begin(t.in, plan)
 		waits, held := t.in.Waits(plan)
-		changed = t.of.Record(set, policy.LedgerEntry{Group: t.neighbours.Group.Name, UnderWay: allowed.UnderWay, Waits: waits, Held: held})
+		changed = t.of.Record(set, policy.LedgerEntry{Group: t.neighbours.Group.Name, UnderWay: allowed.UnderWay, Down: allowed.Down, Waits: waits, Held: held})
 	}
 	t.of.mu.Unlock()
 	if changed {
@@ -155,10 +156,19 @@ func (c *Controller) wakeHeld(namespace string, l *ledger) {
 				continue
 			}
 			if w := c.Index.Workload(key); w != nil && l.holds(policyinput.SetOf(w)) {
-				c.Enqueue(key)
+				c.wake(key)
 			}
 		}
 	}
+}
+
+// wake asks for a pass for a set because another one has decided.
+func (c *Controller) wake(key clustercache.Key) {
+	if c.Wake != nil {
+		c.Wake(key)
+		return
+	}
+	c.Enqueue(key)
 }
 
 // holds is whether a set waits for others.
