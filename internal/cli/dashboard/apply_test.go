@@ -201,13 +201,13 @@ func TestTheSizeOfAPlan(t *testing.T) {
 		"without a session": {largestPlan + 1, false, http.StatusUnauthorized},
 	} {
 		body := &counted{Reader: strings.NewReader(`{"verb": "` + strings.Repeat("x", c.size) + `"}`)}
-		r := pageRequest(w.s.guard, http.MethodPost, applyPath, "")
-		r.Host, r.Body = "127.0.0.1:"+w.s.guard.port, body
+		r := pageRequest(w.guard, http.MethodPost, applyPath, "")
+		r.Host, r.Body = "127.0.0.1:"+w.guard.port, body
 		if !c.session {
 			r.Header.Del("Cookie")
 		}
 		answer := httptest.NewRecorder()
-		w.s.handler().ServeHTTP(answer, r)
+		w.s.handler(w.guard).ServeHTTP(answer, r)
 		if answer.Code != c.code || !c.session && body.read > 0 {
 			t.Errorf("%s: %d after %d bytes: %.100s", name, answer.Code, body.read, answer.Body)
 		}

@@ -26,7 +26,6 @@ import (
 
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/clustercache"
 )
 
 const long = `Show the fleet as a picture in the browser: all daemon sets with their rollouts; one set with a cell for each node, coloured by verdict, with the waves
@@ -127,7 +126,8 @@ func (a *asked) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	s, err := a.start(ctx, clients, port)
+	guard := newGuard(port)
+	s, err := a.start(ctx, clients)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was ended while it read the cluster
@@ -136,7 +136,7 @@ func (a *asked) run(ctx context.Context) error {
 	}
 	defer s.fleet.Wait()
 	defer cancel()
-	url := "http://" + listener.Addr().String() + "/#token=" + s.guard.token
+	url := "http://" + listener.Addr().String() + "/#token=" + guard.token
 	if _, err := fmt.Fprintln(a.Out, url); err != nil {
 		return fmt.Errorf("printing the URL: %w", err)
 	}
@@ -147,24 +147,14 @@ func (a *asked) run(ctx context.Context) error {
 		closing := a.browse(ctx, url)
 		defer closing()
 	}
-	return serve(ctx, listener, s.handler())
+	return serve(ctx, listener, s.handler(guard))
 }
 
 // start watches the cluster.
-func (a *asked) start(ctx context.Context, clients *options.Clients, port string) (*server, error) {
-	s := &server{
-		o: a.Options, clients: clients, guard: newGuard(port), verbs: a.verbs, changed: map[clustercache.Key]bool{},
-		hubs: &hubs{ctx: ctx, all: map[string]*hub{}}, recorder: newRecorder(),
-	}
-	s.namespace = a.namespace(ctx, clients)
-	s.context = contextName(a.Options)
-	var err error
-	s.fleet, err = inspect.WatchAll(ctx, a.Options, clients, inspect.Watching{Namespace: s.namespace, Changed: s.note})
-	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what failed
-	}
-	go s.record(ctx)
-	return s, nil
+func (a *asked) start(ctx context.Context, clients *options.Clients) (*server, error) {
+	s := newServer(ctx, a.Options, clients)
+	s.verbs, s.namespace, s.context = a.verbs, a.namespace(ctx, clients), contextName(a.Options)
+	return s, s.watch(ctx)
 }
 
 // namespace returns the namespace to show, empty for all.

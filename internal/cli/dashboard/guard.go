@@ -37,21 +37,36 @@ const (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// guard decides which requests are answered.
+// gate rejects requests that do not come from the page.
+type gate struct {
+	// scheme is that of the URL of the page.
+	scheme string
+	// ownHost is whether a Host header names the dashboard; elsewhere is the answer if it does not.
+	ownHost   func(host string) bool
+	elsewhere string
+}
+
+// places are the requests that are served to one user at a time.
+type places struct {
+	viewers, plans, requests chan struct{}
+}
+
+func newPlaces() places {
+	return places{make(chan struct{}, mostViewers), make(chan struct{}, mostPlans), make(chan struct{}, mostRequests)}
+}
+
+// guard decides which requests are answered by the dashboard of one user.
 type guard struct {
+	gate
 	// token is in the URL that is printed, session in the cookie that it is exchanged for.
 	token, session string
 	port           string
-	viewers        chan struct{}
-	plans          chan struct{}
-	requests       chan struct{}
 }
 
 func newGuard(port string) *guard {
-	return &guard{
-		token: secret(), session: secret(), port: port,
-		viewers: make(chan struct{}, mostViewers), plans: make(chan struct{}, mostPlans), requests: make(chan struct{}, mostRequests),
-	}
+	g := &guard{token: secret(), session: secret(), port: port}
+	g.gate = gate{scheme: "http", ownHost: g.isAddress, elsewhere: "this address is not one of the dashboard: use the URL that it has printed"}
+	return g
 }
 
 // secret returns 256 random bits.
@@ -68,7 +83,7 @@ func same(a, b string) bool {
 }
 
 // protect sets the headers of every answer, and rejects requests that were meant for another host: a name that another site lets point here (DNS rebinding).
-func (g *guard) protect(next http.Handler) http.Handler {
+func (g *gate) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -79,11 +94,11 @@ func (g *guard) protect(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		if !g.ownHost(r.Host) {
-			fail(w, http.StatusMisdirectedRequest, "this address is not one of the dashboard: use the URL that it has printed")
+			fail(w, http.StatusMisdirectedRequest, g.elsewhere)
 			return
 		}
 		if r.URL.Path == applyPath {
-			next.ServeHTTP(w, r) // its body is read when it is known that it comes from the page
+			next.ServeHTTP(w, r) // its body is read when it is known who sends it
 			return
 		}
 		withBody(largestBody, next.ServeHTTP)(w, r)
@@ -113,8 +128,8 @@ func readBody(w http.ResponseWriter, r *http.Request, largest int64) ([]byte, er
 	return body, err //nolint:wrapcheck // it says what is wrong
 }
 
-// ownHost is whether the host of a request is an address, which no name server decides about, or localhost, with our port.
-func (g *guard) ownHost(host string) bool {
+// isAddress is whether the host of a request is an address, which no name server decides about, or localhost, with our port.
+func (g *guard) isAddress(host string) bool {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil || port != g.port {
 		return false
@@ -139,11 +154,11 @@ func (g *guard) data(next http.HandlerFunc) http.HandlerFunc {
 }
 
 // fromPage rejects requests that another site has caused.
-func (g *guard) fromPage(next http.HandlerFunc) http.HandlerFunc {
+func (g *gate) fromPage(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 		switch {
-		case origin != "" && origin != "http://"+r.Host, site != "" && site != "same-origin":
+		case origin != "" && origin != g.scheme+"://"+r.Host, site != "" && site != "same-origin":
 			fail(w, http.StatusForbidden, "the request comes from another site")
 		case r.Header.Get(header) == "":
 			fail(w, http.StatusForbidden, "the header "+header+" is missing")

@@ -55,7 +55,7 @@ type server struct {
 	o         *options.Options
 	clients   *options.Clients
 	fleet     *inspect.Fleet
-	guard     *guard
+	places    places
 	hubs      *hubs
 	recorder  *recorder
 	context   string
@@ -65,6 +65,23 @@ type server struct {
 
 	mu      sync.Mutex
 	changed map[clustercache.Key]bool
+}
+
+func newServer(ctx context.Context, o *options.Options, clients *options.Clients) *server {
+	return &server{
+		o: o, clients: clients, places: newPlaces(), changed: map[clustercache.Key]bool{},
+		hubs: &hubs{ctx: ctx, all: map[string]*hub{}}, recorder: newRecorder(),
+	}
+}
+
+// watch begins to watch the cluster, and to record.
+func (s *server) watch(ctx context.Context) (err error) {
+	s.fleet, err = inspect.WatchAll(ctx, s.o, s.clients, inspect.Watching{Namespace: s.namespace, Changed: s.note})
+	if err != nil {
+		return err //nolint:wrapcheck // it says what failed
+	}
+	go s.record(ctx)
+	return nil
 }
 
 // note records that a set has changed. It never waits for long.
@@ -105,22 +122,35 @@ func pageOf(key clustercache.Key) string {
 	return setPrefix + key.Dialect + "/" + key.Namespace + "/" + key.Name
 }
 
-// handler answers all requests.
-func (s *server) handler() http.Handler {
+// handler answers all requests of the one user that a guard lets in.
+func (s *server) handler(g *guard) http.Handler {
 	mux := http.NewServeMux()
-	g := s.guard
-	few := func(next http.HandlerFunc) http.HandlerFunc { return limit(g.requests, next) }
-	mux.HandleFunc("POST /api/session", few(g.fromPage(g.login)))
-	mux.HandleFunc("GET /api/verdicts", few(g.data(verdicts)))
+	mux.HandleFunc("POST /api/session", limit(s.places.requests, g.fromPage(g.login)))
+	mux.HandleFunc("GET /api/session", g.data(func(w http.ResponseWriter, _ *http.Request) { answer(w, struct{}{}) }))
+	mux.HandleFunc("/api/", g.data(s.data().ServeHTTP))
+	serveFiles(mux)
+	return g.protect(mux)
+}
+
+// data answers requests for data of the user, whoever has let them in.
+func (s *server) data() http.Handler {
+	mux := http.NewServeMux()
+	few := func(next http.HandlerFunc) http.HandlerFunc { return limit(s.places.requests, next) }
+	mux.HandleFunc("GET /api/verdicts", few(verdicts))
 	for _, page := range []string{"sets", "set", "node"} {
-		mux.HandleFunc("GET /api/"+page, few(g.data(func(w http.ResponseWriter, r *http.Request) { s.once(w, r, page) })))
-		mux.HandleFunc("GET /api/"+page+"/stream", g.data(limit(g.viewers, func(w http.ResponseWriter, r *http.Request) { s.stream(w, r, page) })))
+		mux.HandleFunc("GET /api/"+page, few(func(w http.ResponseWriter, r *http.Request) { s.once(w, r, page) }))
+		mux.HandleFunc("GET /api/"+page+"/stream", limit(s.places.viewers, func(w http.ResponseWriter, r *http.Request) { s.stream(w, r, page) }))
 	}
-	mux.HandleFunc("GET /api/set/past", few(g.data(s.past)))
-	mux.HandleFunc("GET /api/cell", few(g.data(s.cell)))
-	mux.HandleFunc("GET /api/rights", few(g.data(s.rights)))
-	mux.HandleFunc("POST /api/verb", few(g.data(s.verb)))
-	mux.HandleFunc("POST "+applyPath, g.data(limit(g.plans, withBody(largestPlan, s.verb))))
+	mux.HandleFunc("GET /api/set/past", few(s.past))
+	mux.HandleFunc("GET /api/cell", few(s.cell))
+	mux.HandleFunc("GET /api/rights", few(s.rights))
+	mux.HandleFunc("POST /api/verb", few(s.verb))
+	mux.HandleFunc("POST "+applyPath, limit(s.places.plans, withBody(largestPlan, s.verb)))
+	return mux
+}
+
+// serveFiles adds the files of the page, which are the same for everybody.
+func serveFiles(mux *http.ServeMux) {
 	for path, file := range files() {
 		mux.HandleFunc("GET "+path+end(path), func(w http.ResponseWriter, _ *http.Request) {
 			data, err := static.ReadFile("static/" + file[0])
@@ -132,7 +162,6 @@ func (s *server) handler() http.Handler {
 			_, _ = w.Write(data) // who has left does not read it
 		})
 	}
-	return g.protect(mux)
 }
 
 // end keeps the pattern / from matching everything.

@@ -42,6 +42,7 @@ func program(o *options.Options) *cobra.Command {
 type window struct {
 	t       *testing.T
 	s       *server
+	guard   *guard
 	cluster *fakecluster.Cluster
 	address string
 }
@@ -55,11 +56,12 @@ func open(t *testing.T, cluster *fakecluster.Cluster) *window {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := a.start(ctx, cluster.Options.Given, u.Port())
+	s, err := a.start(ctx, cluster.Options.Given)
 	if err != nil {
 		t.Fatal(err)
 	}
-	web.Config.Handler = s.handler()
+	guard := newGuard(u.Port())
+	web.Config.Handler = s.handler(guard)
 	web.Config.BaseContext = func(net.Listener) context.Context { return ctx }
 	web.Start()
 	t.Cleanup(func() {
@@ -67,7 +69,7 @@ func open(t *testing.T, cluster *fakecluster.Cluster) *window {
 		web.Close()
 		s.fleet.Wait()
 	})
-	return &window{t: t, s: s, cluster: cluster, address: web.URL}
+	return &window{t: t, s: s, guard: guard, cluster: cluster, address: web.URL}
 }
 
 func (w *window) request(ctx context.Context, method, path, body string) *http.Response {
@@ -78,7 +80,7 @@ func (w *window) request(ctx context.Context, method, path, body string) *http.R
 	}
 	r.Header.Set(header, "1")
 	r.Header.Set("Content-Type", "application/json")
-	r.AddCookie(&http.Cookie{Name: w.s.guard.cookie(), Value: w.s.guard.session})
+	r.AddCookie(&http.Cookie{Name: w.guard.cookie(), Value: w.guard.session})
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		w.t.Fatal(err)

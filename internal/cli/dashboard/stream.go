@@ -127,6 +127,7 @@ func (h *hub) follow(w http.ResponseWriter, r *http.Request) {
 		if _, err := w.Write([]byte(text)); err != nil || out.Flush() != nil {
 			return
 		}
+		_ = out.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream when its deadline passes, also while nothing is written
 		quiet := time.NewTimer(silence)
 		select {
 		case <-r.Context().Done():
