@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"everynode.dev/everynode/internal/cli/command"
+	"everynode.dev/everynode/internal/cli/dashboard"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/manager"
 )
@@ -34,6 +35,9 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == checkUninstall {
 		os.Exit(mayUninstall(ctx))
 	}
+	if len(os.Args) > 1 && os.Args[1] == dashboard.InCluster {
+		os.Exit(serveDashboard(ctx, os.Args[2:]))
+	}
 	err := manager.NewCommand(version).ExecuteContext(ctx)
 	if err == nil {
 		return
@@ -48,8 +52,7 @@ func main() {
 
 // mayUninstall is the exit code of the check.
 func mayUninstall(ctx context.Context) int {
-	o := options.New(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
-	o.Version = version
+	o := newOptions()
 	root := command.Root(o)
 	root.SetArgs([]string{"doctor", "--before-uninstall"})
 	err := root.ExecuteContext(ctx)
@@ -57,4 +60,21 @@ func mayUninstall(ctx context.Context) int {
 		fmt.Fprintf(os.Stderr, "everynode-manager: %s\n", options.PrintableLines(err.Error()))
 	}
 	return options.Code(err)
+}
+
+// serveDashboard is the exit code of the dashboard in the cluster.
+func serveDashboard(ctx context.Context, args []string) int {
+	serving := dashboard.NewInCluster(newOptions(), command.Root)
+	serving.SetArgs(args)
+	err := serving.ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "everynode-manager %s: %s\n", dashboard.InCluster, options.PrintableLines(err.Error()))
+	}
+	return options.Code(err)
+}
+
+func newOptions() *options.Options {
+	o := options.New(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	o.Version = version
+	return o
 }

@@ -9,8 +9,8 @@
 //
 // Rule: it shows what the other commands show. It reads with inspect.WatchAll, decides with the manager's decision, and takes its texts from view
 // and inspect. It reads no Secrets, and keeps nothing for a viewer but the last frame that the viewer got. Without a viewer no frames are made; only
-// the recorder goes on, for sets whose page was opened, within its bounds. One process serves one user with one kubeconfig, so what it keeps was read
-// with the rights of the user who gets it.
+// the recorder goes on, for sets whose page was opened, within its bounds. A server serves one user with one credential, so what it keeps was read
+// with the rights of the user who gets it: kubectl everynode dashboard has one server, and in the cluster the portal has one for each token.
 package dashboard
 
 import (
@@ -147,7 +147,7 @@ func (a *asked) run(ctx context.Context) error {
 		closing := a.browse(ctx, url)
 		defer closing()
 	}
-	return serve(ctx, listener, s.handler(guard))
+	return serve(ctx, listener, newWeb(ctx, s.handler(guard)))
 }
 
 // start watches the cluster.
@@ -184,12 +184,16 @@ func contextName(o *options.Options) string {
 	return raw.CurrentContext
 }
 
-// serve answers requests until ctx ends.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	web := &http.Server{
+// newWeb returns a server of pages.
+func newWeb(ctx context.Context, handler http.Handler) *http.Server {
+	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: readPatience, IdleTimeout: idlePatience, MaxHeaderBytes: largestHeader,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
+}
+
+// serve answers requests until ctx ends.
+func serve(ctx context.Context, listener net.Listener, web *http.Server) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -200,7 +204,11 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 			_ = web.Close() // what is left has had its time
 		}
 	}()
-	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	begin := web.Serve
+	if web.TLSConfig != nil {
+		begin = func(l net.Listener) error { return web.ServeTLS(l, "", "") }
+	}
+	if err := begin(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving the page: %w", err)
 	}
 	<-ended

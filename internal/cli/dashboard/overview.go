@@ -84,7 +84,7 @@ func (p *listPage) build(ctx context.Context) (*frame, error) {
 	}
 	p.rows = rows
 	f.sort()
-	return f, f.add("head", listHead{Context: p.s.context, Namespace: p.s.namespace, Unread: p.s.fleet.Unread(), Lost: p.s.lost()})
+	return f, f.add("head", listHead{Context: p.s.context, Namespace: p.s.namespace, Unread: p.s.unread(), Lost: p.s.lost()})
 }
 
 // nodePage makes the frames of the page of a node.
@@ -129,7 +129,7 @@ func (p *nodePage) build(ctx context.Context) (*frame, error) {
 	if !p.details.Exists && len(f.items) == 0 && p.details.Error == "" {
 		return nil, errMissing
 	}
-	if err := f.add("head", listHead{Context: p.s.context, Namespace: p.s.namespace, Unread: p.s.fleet.Unread(), Lost: p.s.lost()}); err != nil {
+	if err := f.add("head", listHead{Context: p.s.context, Namespace: p.s.namespace, Unread: p.s.unread(), Lost: p.s.lost()}); err != nil {
 		return nil, err
 	}
 	return f, f.add("node", p.details)

@@ -60,6 +60,8 @@ type server struct {
 	recorder  *recorder
 	context   string
 	namespace string
+	// leftOut is what is not shown because rights are missing; empty if a terminal has shown it.
+	leftOut string
 	// verbs makes the plugin.
 	verbs func(*options.Options) *cobra.Command
 
@@ -92,6 +94,11 @@ func (s *server) note(key clustercache.Key) {
 	s.recorder.touch(key)
 	own := pageOf(key)
 	s.hubs.touch(func(page string) bool { return page == own || !strings.HasPrefix(page, setPrefix) })
+}
+
+// unread is why the page may be incomplete; empty if it is not.
+func (s *server) unread() string {
+	return strings.TrimSpace(s.leftOut + s.fleet.Unread())
 }
 
 // takeChanged returns the sets that have changed since the last call.
@@ -132,7 +139,7 @@ func (s *server) handler(g *guard) http.Handler {
 	return g.protect(mux)
 }
 
-// data answers requests for data of the user, whoever has let them in.
+// data answers requests for data; another handler has checked who sends them.
 func (s *server) data() http.Handler {
 	mux := http.NewServeMux()
 	few := func(next http.HandlerFunc) http.HandlerFunc { return limit(s.places.requests, next) }

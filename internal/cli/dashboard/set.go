@@ -122,7 +122,7 @@ func (p *setPage) build(ctx context.Context) (*frame, error) {
 func (p *setPage) head(m *inspect.Evaluation, model view.Model) head {
 	h := head{
 		Report: m.Observe(model).Report(), Dialect: p.key.Dialect, Advanced: m.Set.Advanced(), Aside: model.Aside, Restarts: restartsOf(&m.Snapshot),
-		Waits: waitRows(&model), Unread: p.s.fleet.Unread(), Lost: p.s.lost(),
+		Waits: waitRows(&model), Unread: p.s.unread(), Lost: p.s.lost(),
 	}
 	h.Policy = m.Governance.Report()
 	if h.Policy != nil {

@@ -16,6 +16,7 @@ import (
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/dialect"
 )
 
 // Fleet is all sets that are watched, with their policies.
@@ -24,6 +25,7 @@ type Fleet struct {
 	o         *options.Options
 	c         *options.Clients
 	namespace string
+	kinds     []live.Kind
 
 	mu    sync.Mutex // held while sets are evaluated
 	rules *governor
@@ -47,7 +49,7 @@ func WatchAll(ctx context.Context, o *options.Options, c *options.Clients, w Wat
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{o: o, c: c, namespace: w.Namespace}
+	f := &Fleet{o: o, c: c, namespace: w.Namespace, kinds: kinds}
 	f.Fleet, err = live.WatchAll(ctx, live.FleetOptions{
 		Client: c.Kubernetes, Dynamic: c.Dynamic, Kinds: kinds, Namespace: w.Namespace, Facts: facts(), Changed: w.Changed,
 	})
@@ -82,11 +84,7 @@ func mayWatchAll(ctx context.Context, o *options.Options, c *options.Clients, na
 	var kinds []live.Kind
 	var refused error
 	for _, d := range resolver.Kinds(c) {
-		err := c.May(ctx, options.Request{Verb: "list", Resource: d.Source.Resource.GroupResource(), Namespace: namespace})
-		if err == nil {
-			err = c.May(ctx, options.Request{Verb: "watch", Resource: d.Source.Resource.GroupResource(), Namespace: namespace})
-		}
-		if err != nil {
+		if err := mayWatchKind(ctx, c, d.Source, namespace); err != nil {
 			refused = err
 			o.Note("%s are left out: %v", d.Source.Resource.GroupResource(), err)
 			continue
@@ -97,6 +95,28 @@ func mayWatchAll(ctx context.Context, o *options.Options, c *options.Clients, na
 		return nil, refused
 	}
 	return kinds, nil
+}
+
+func mayWatchKind(ctx context.Context, c *options.Clients, kind dialect.Source, namespace string) error {
+	for _, verb := range []string{"list", "watch"} {
+		if err := c.May(ctx, options.Request{Verb: verb, Resource: kind.Resource.GroupResource(), Namespace: namespace}); err != nil {
+			return err //nolint:wrapcheck // it names the right
+		}
+	}
+	return nil
+}
+
+// StillMay returns an error that names the right if the user may no longer watch what is watched: a watch that has begun does not notice this.
+func (f *Fleet) StillMay(ctx context.Context) error {
+	if err := MayWatch(ctx, f.c, f.namespace); err != nil {
+		return err
+	}
+	for i := range f.kinds {
+		if err := mayWatchKind(ctx, f.c, f.kinds[i].Source, f.namespace); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Sets returns all sets, by namespace and name. Their objects have metadata only.

@@ -59,3 +59,11 @@ func NewClients(config *rest.Config, namespace string) (*Clients, error) {
 	}
 	return &Clients{Kubernetes: typed, Dynamic: untyped, Discovery: typed.Discovery(), Config: config, Namespace: namespace}, nil
 }
+
+// ClientsOf returns clients of a cluster that have the rights of a bearer token, and no others.
+func (o *Options) ClientsOf(token string, cluster *rest.Config) (*Clients, error) {
+	config := rest.AnonymousClientConfig(cluster)
+	config.BearerToken = token
+	config.QPS, config.Burst, config.UserAgent = qps, burst, FieldManager+"/"+o.Version
+	return NewClients(config, "")
+}

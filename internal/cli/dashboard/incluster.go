@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"everynode.dev/everynode/internal/cli/options"
+)
+
+// InCluster is the name of the command that serves the dashboard in the cluster.
+const InCluster = "dashboard"
+
+// requestPatience is how long the answer to a request may take that is no stream.
+const requestPatience = 5 * time.Minute
+
+// inCluster is the command line of the dashboard in the cluster.
+type inCluster struct {
+	*options.Options
+	verbs             func(*options.Options) *cobra.Command
+	listen            string
+	hosts             []string
+	certFile, keyFile string
+	apiServer, caFile string
+	sessions          int
+}
+
+// NewInCluster returns the command that serves the dashboard to many users, each with the rights of their own token. verbs makes the whole program kubectl everynode.
+func NewInCluster(o *options.Options, verbs func(*options.Options) *cobra.Command) *cobra.Command {
+	a := &inCluster{Options: o, verbs: verbs}
+	cmd := &cobra.Command{
+		Use:         InCluster,
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "everynode-manager " + InCluster},
+		Short:       "Serves the dashboard in the cluster, over TLS.",
+		Long: "everynode-manager dashboard serves the dashboard of kubectl everynode to many users. Each request to the API server\n" +
+			"has the bearer token of the user: from the header Authorization, which a proxy adds, or from the page on which the\n" +
+			"user signs in. The program itself has no token and needs no rights.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return options.Usagef("unexpected argument %q: everything is given by flags", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context()) },
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return options.Usagef("%w", err) })
+	fs := cmd.Flags()
+	fs.StringVar(&a.listen, "listen", ":8443", "The address and port of the page.")
+	fs.StringSliceVar(&a.hosts, "hosts", nil, "The host names under which browsers reach the page, each with its port if that is not 443, such as localhost:8443. Requests for other hosts are rejected.")
+	fs.StringVar(&a.certFile, "tls-cert-file", "", "The certificate of the page. It is read again when it changes.")
+	fs.StringVar(&a.keyFile, "tls-private-key-file", "", "The key of --tls-cert-file.")
+	fs.StringVar(&a.apiServer, "api-server", "", "The URL of the API server. Without it, the one of the cluster in which the pod runs.")
+	fs.StringVar(&a.caFile, "api-server-ca-file", "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", "The certificate authority of the API server.")
+	fs.IntVar(&a.sessions, "max-sessions", 10, "The maximum number of tokens that are served at a time; each needs as much memory as a dashboard on a user's machine.")
+	return cmd
+}
+
+// check validates the command line.
+func (a *inCluster) check() error {
+	if a.apiServer == "" {
+		host, port := a.Getenv("KUBERNETES_SERVICE_HOST"), a.Getenv("KUBERNETES_SERVICE_PORT")
+		if host == "" || port == "" {
+			return options.Usagef("the API server is not known: run it in a pod, or set --api-server")
+		}
+		a.apiServer = "https://" + net.JoinHostPort(host, port)
+	}
+	_, _, addressErr := net.SplitHostPort(a.listen)
+	switch {
+	case addressErr != nil:
+		return options.Usagef("--listen %q is no address with a port, such as :8443: %w", a.listen, addressErr)
+	case len(a.hosts) == 0:
+		return options.Usagef("--hosts is missing: name the host under which browsers reach the page, such as everynode.example.com")
+	case a.certFile == "" || a.keyFile == "":
+		return options.Usagef("tokens are only taken over TLS: set --tls-cert-file and --tls-private-key-file")
+	case !strings.HasPrefix(a.apiServer, "https://"):
+		return options.Usagef("--api-server %q is no https:// URL: tokens would go over the network for all to read", a.apiServer)
+	case a.sessions < 1:
+		return options.Usagef("--max-sessions must be at least 1, but got %d", a.sessions)
+	}
+	for i, host := range a.hosts {
+		a.hosts[i] = strings.TrimSuffix(strings.ToLower(host), ":443")
+		if !isHost(a.hosts[i]) {
+			return options.Usagef("--hosts %q is no host name, such as everynode.example.com or localhost:8443", host)
+		}
+	}
+	return nil
+}
+
+// isHost is whether a text is a host name or an address, maybe with a port.
+func isHost(text string) bool {
+	name, port, err := net.SplitHostPort(text)
+	if err != nil {
+		name, port = text, "443"
+	}
+	number, err := net.LookupPort("tcp", port)
+	return err == nil && number > 0 && (net.ParseIP(name) != nil || len(validation.IsDNS1123Subdomain(name)) == 0)
+}
+
+func (a *inCluster) run(ctx context.Context) error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	pair := &certificate{certFile: a.certFile, keyFile: a.keyFile, now: a.Now}
+	if _, err := pair.get(nil); err != nil {
+		return options.Usagef("--tls-cert-file and --tls-private-key-file cannot be used: %w", err)
+	}
+	cluster := &rest.Config{Host: a.apiServer, TLSClientConfig: rest.TLSClientConfig{CAFile: a.caFile}}
+	if _, err := rest.HTTPClientFor(cluster); err != nil {
+		return fmt.Errorf("--api-server-ca-file: %w", err)
+	}
+	var listening net.ListenConfig
+	listener, err := listening.Listen(ctx, "tcp", a.listen)
+	if err != nil {
+		return fmt.Errorf("listening on %s: %w (set another --listen)", a.listen, err)
+	}
+	defer func() { _ = listener.Close() }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := a.portal(ctx, func(token string) (*options.Clients, error) { return a.ClientsOf(token, cluster) })
+	defer p.running.Wait()
+	defer cancel()
+	klog.InfoS("Serving the dashboard", "version", a.Version, "address", listener.Addr().String(), "hosts", a.hosts, "apiServer", a.apiServer, "maxSessions", a.sessions)
+	web := newWeb(ctx, p.handler())
+	web.WriteTimeout = requestPatience
+	web.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: pair.get}
+	return serve(ctx, listener, web)
+}
+
+// portal returns the portal for the users of a cluster.
+func (a *inCluster) portal(ctx context.Context, clients func(token string) (*options.Clients, error)) *portal {
+	return &portal{
+		gate: gate{scheme: "https", elsewhere: "this host is not one of the dashboard: use another URL, or add the host to --hosts", ownHost: func(host string) bool {
+			return slices.Contains(a.hosts, strings.TrimSuffix(strings.ToLower(host), ":443"))
+		}},
+		o: a.Options, verbs: a.verbs, clients: clients, ctx: ctx, reviews: make(chan struct{}, mostReviews), pace: checkPace, most: a.sessions,
+		sessions: map[sessionKey]*session{},
+	}
+}
+
+// certificate is a certificate in files, which are read again when they change.
+type certificate struct {
+	certFile, keyFile string
+	now               func() time.Time
+
+	mu      sync.Mutex
+	pair    *tls.Certificate
+	looked  time.Time
+	changed time.Time
+}
+
+// rereads is how often it is checked whether the certificate has changed.
+const rereads = 10 * time.Second
+
+// get returns the certificate. While new files cannot be used, such as a certificate whose key is not there yet, it is the one before.
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	if c.pair != nil && now.Sub(c.looked) < rereads {
+		return c.pair, nil
+	}
+	c.looked = now
+	info, err := os.Stat(c.certFile)
+	if err == nil && c.pair != nil && info.ModTime().Equal(c.changed) {
+		return c.pair, nil
+	}
+	var pair tls.Certificate
+	if err == nil {
+		pair, err = tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	}
+	switch {
+	case err == nil:
+		c.pair, c.changed = &pair, info.ModTime()
+	case c.pair == nil:
+		return nil, err //nolint:wrapcheck // it names the file
+	default:
+		klog.ErrorS(err, "The new certificate cannot be used; the one before is used on")
+	}
+	return c.pair, nil
+}
