@@ -8,22 +8,32 @@ const headers = { "X-Everynode-Dashboard": "1" };
 
 /** Failure is an answer that is no success. */
 export class Failure extends Error {
-  constructor(readonly status: number, text: string) {
+  /** ask is what the server needs from the user: a token or a namespace. */
+  constructor(readonly status: number, text: string, readonly ask?: string) {
     super(text);
   }
 }
+
+/** asks is the event of a failure after which the user must be asked for something. */
+export const asks = "everynode-asks";
 
 async function checked(response: Response): Promise<Response> {
   if (response.ok) {
     return response;
   }
-  let text = response.statusText;
+  let text = response.statusText, ask = "";
   try {
-    text = (await response.json()).error || text;
+    const answer = await response.json();
+    text = answer.error || text;
+    ask = answer.ask || "";
   } catch {
     // It is no answer of the dashboard: the status has to do.
   }
-  throw new Failure(response.status, text);
+  const failure = new Failure(response.status, text, ask);
+  if (ask) {
+    dispatchEvent(new CustomEvent(asks, { detail: failure }));
+  }
+  throw failure;
 }
 
 /** login exchanges the token in the fragment of the URL for a cookie, and removes it from the URL. */
@@ -36,6 +46,21 @@ export async function login(): Promise<void> {
   await checked(await fetch("api/session", {
     method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify({ token: found[1] }),
   }));
+}
+
+/** signIn stores a token, unless it is empty, and a namespace in cookies that scripts cannot read. */
+export async function signIn(token: string, namespace: string): Promise<void> {
+  const response = await fetch("api/session", {
+    method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify({ token, namespace }),
+  });
+  if (!response.ok) {
+    throw new Failure(response.status, (await response.json().catch(() => ({}))).error || response.statusText);
+  }
+}
+
+/** signOut ends the session. */
+export async function signOut(): Promise<void> {
+  await checked(await fetch("api/session", { method: "DELETE", headers }));
 }
 
 /** read gets JSON. */

@@ -4,11 +4,12 @@
 
 import { h, render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Failure, login, read } from "./api";
+import { Failure, asks, login, read, signOut } from "./api";
 import { Verdict, useVerdicts } from "./model";
 import { Node } from "./node";
 import { Set } from "./set";
 import { Sets } from "./sets";
+import { SignIn } from "./signin";
 
 function useAddress(): string[] {
   const parts = () => location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
@@ -39,21 +40,41 @@ function App() {
   }
 }
 
+/** Session is who uses a dashboard in the cluster. The dashboard of kubectl everynode names nobody. */
+interface Session { user?: string; namespace?: string }
+
+function User({ session }: { session: Session }) {
+  return (
+    <span class="user">
+      {session.user} {session.namespace && <small>in {session.namespace}</small>}{" "}
+      <button type="button" onClick={() => void signOut().finally(() => location.reload())}>Sign out</button>
+    </span>
+  );
+}
+
 function Shell() {
   const [state, setState] = useState<"opening" | "open" | string>("opening");
+  const [session, setSession] = useState<Session>({});
+  const [asked, setAsked] = useState<Failure>();
   useEffect(() => {
-    login().then(() => read<Record<string, Verdict>>("verdicts")).then((all) => {
+    const ask = (event: Event) => setAsked((event as CustomEvent<Failure>).detail);
+    addEventListener(asks, ask);
+    login().then(() => read<Session>("session")).then((who) => {
+      setSession(who);
+      return read<Record<string, Verdict>>("verdicts");
+    }).then((all) => {
       useVerdicts(all);
       setState("open");
     }).catch((error: Error) => {
       const text = error instanceof Failure ? error.message : "there is no connection to the dashboard; is it still running?";
       setState(text);
     });
+    return () => removeEventListener(asks, ask);
   }, []);
   return (
     <div>
-      <header class="top"><a href="#/">Everynode</a></header>
-      {state === "opening" ? <p class="empty">Opening …</p> : state === "open" ? <App /> : <main><h1>The page cannot be shown</h1><p class="warning" role="alert">{state}</p></main>}
+      <header class="top"><a href="#/">Everynode</a>{session.user && <User session={session} />}</header>
+      {asked ? <SignIn failure={asked} /> : state === "opening" ? <p class="empty">Opening …</p> : state === "open" ? <App /> : <main><h1>The page cannot be shown</h1><p class="warning" role="alert">{state}</p></main>}
     </div>
   );
 }
