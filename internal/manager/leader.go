@@ -24,7 +24,6 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -98,7 +97,7 @@ func (l *leader) ready(*http.Request) error {
 
 // newLeader returns a leader that writes while t holds.
 func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
-	cfg = oneRate(cfg)
+	cfg = oneRate(cfg, o.qps == 0)
 	if o.leaderElect {
 		cfg = t.guard(cfg)
 	} else {
@@ -198,22 +197,6 @@ func (l *leader) newFeed(index *clustercache.Index, d dynamic.Interface, all []d
 		f.Nodes = l.pulls.watches.Nodes
 	}
 	return f
-}
-
-// oneRate returns cfg with one rate limit for all clients that are created from it: --kube-api-qps applies to the whole
-// manager. Leader election has its own limit, because otherwise a long queue of writes could cost the lease.
-func oneRate(cfg *rest.Config) *rest.Config {
-	cfg = rest.CopyConfig(cfg)
-	cfg.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(cfg.QPS, cfg.Burst)
-	return cfg
-}
-
-// unlimited returns cfg for clients whose requests have already waited for the rate limit (see executor.Pace), so that
-// the wait is not measured as time of the server.
-func unlimited(cfg *rest.Config) *rest.Config {
-	cfg = rest.CopyConfig(cfg)
-	cfg.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter()
-	return cfg
 }
 
 // guarded starts a guard, unless its feature gate is off, and returns a function that reports whether the dialect may

@@ -68,7 +68,7 @@ func TestOneRateForAllControllers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := oneRate(cfg)
+	one := oneRate(cfg, false)
 	if cfg.RateLimiter != nil || one.RateLimiter == nil || one.RateLimiter.QPS() != 7 {
 		t.Fatalf("the configuration of all has the limiter %v, that of the controllers %v", cfg.RateLimiter, one.RateLimiter)
 	}

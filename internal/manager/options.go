@@ -117,9 +117,9 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 		"With native and openyurt the annotations of OpenYurt are read as well; openyurt without native works next to the controller that creates the pods. "+
 		"So does policy, which needs nothing else in the cluster to be switched off: with it, rollout policies update DaemonSets that have the strategy OnDelete.")
 	fs.IntVar(&o.concurrentSyncs, "concurrent-syncs", 4, "How many daemon sets are worked on at once.")
-	fs.Float32Var(&o.qps, "kube-api-qps", 50, "Requests a second to the API server, on average, of all controllers together. The default suits an API server that is shared with others: "+
-		"it then rolls at most 25 nodes a second, or changes 10 in place. With the flow schemas of config/install, which keep the manager from holding up others, more is safe.")
-	fs.IntVar(&o.burst, "kube-api-burst", 100, "Requests to the API server in a burst.")
+	fs.Float32Var(&o.qps, "kube-api-qps", 0, "Requests a second to the API server, on average, of all controllers together. 0 means no limit where the API server "+
+		"has priority and fairness, which keeps clients from holding up each other, and 50 where its answers do not show that. How many writes are under way at once follows what the API server bears.")
+	fs.IntVar(&o.burst, "kube-api-burst", 100, "Requests to the API server in a burst, where there is a limit.")
 	fs.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "Where metrics are served; 0 switches them off.")
 	fs.BoolVar(&o.metricsPerSet, "metrics-per-set", false, "Give metrics of sets the labels namespace and name. Without it the numbers of all sets are added up.")
 	fs.BoolVar(&o.profiling, "profiling", false, "Serve profiles of the manager under /debug/pprof/, where the metrics are.")
@@ -179,8 +179,8 @@ func (o *options) validate() error {
 		return usagef("--dialects is empty: name at least one of %s", strings.Join(known, ", "))
 	case o.concurrentSyncs < 1:
 		return usagef("--concurrent-syncs must be greater than 0, but got %d", o.concurrentSyncs)
-	case o.qps <= 0:
-		return usagef("--kube-api-qps must be greater than 0, but got %v", o.qps)
+	case o.qps < 0:
+		return usagef("--kube-api-qps must be 0, for no limit where the API server shares its capacity itself, or greater, but got %v", o.qps)
 	case o.burst < 1:
 		return usagef("--kube-api-burst must be greater than 0, but got %d", o.burst)
 	case len(validation.IsDNS1123Label(o.namespace)) > 0:

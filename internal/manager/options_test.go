@@ -83,7 +83,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"unknown dialect":        {"", []string{"--dialects", "klingon"}, `unknown dialect "klingon" in --dialects: known are native`},
 		"no dialect":             {"", []string{"--dialects", ""}, "--dialects is empty"},
 		"no workers":             {"", []string{"--concurrent-syncs", "0"}, "--concurrent-syncs must be greater than 0, but got 0"},
-		"no requests":            {"", []string{"--kube-api-qps", "0"}, "--kube-api-qps must be greater than 0"},
+		"no requests":            {"", []string{"--kube-api-qps", "-1"}, "--kube-api-qps must be 0, for no limit"},
 		"no burst":               {"", []string{"--kube-api-burst", "-1"}, "--kube-api-burst must be greater than 0"},
 		"no namespace":           {"", []string{"--namespace", ""}, `--namespace "" is not the name of a namespace`},
 		"bad namespace":          {"", []string{"--namespace", "Bad Name"}, `--namespace "Bad Name" is not the name`},

@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,7 +173,7 @@ func restConfig(o *options) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no cluster to work on: %w (give --kubeconfig, set KUBECONFIG, or run in a pod)", err)
 	}
-	cfg.QPS, cfg.Burst = o.qps, o.burst
+	cfg.QPS, cfg.Burst = cmp.Or(o.qps, cautiousQPS), o.burst
 	cfg.UserAgent = "everynode-manager"
 	cfg.DisableCompression = true // as in kube-controller-manager: the API server is near, and compression costs CPU on both sides
 	// Many pods are created from one template, and the API server may return the same warning for each.

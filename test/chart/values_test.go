@@ -40,7 +40,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"agent: {flags: {listen: nonsense}}":                     "/agent/flags/listen",
 		"agent: {flags: {tls-cert-file: /c}}":                    "/agent/flags",
 		"manager: {flags: {kube-api-qps: abc}}":                  "/manager/flags/kube-api-qps",
-		"manager: {flags: {kube-api-qps: 0}}":                    "/manager/flags/kube-api-qps",
+		"manager: {flags: {kube-api-qps: -1}}":                   "/manager/flags/kube-api-qps",
 		"manager: {flags: {concurrent-syncs: 1.5}}":              "/manager/flags/concurrent-syncs",
 		"manager: {flags: {leader-elect-retry-period: 2}}":       "/manager/flags/leader-elect-retry-period",
 		"manager: {resources: {limits: {memory: 1Gib}}}":         "/manager/resources/limits/memory",
@@ -87,6 +87,8 @@ func TestSchemaAccepts(t *testing.T) {
 		"manager: {resources: {requests: {cpu: 0.5, memory: 134217728}, limits: {cpu: '2', memory: 1.5Gi, ephemeral-storage: 100M}}}",
 		"agent: {flags: {max-concurrent-pulls: 0, image-fs-limit: '80', listen: 0, log-flush-frequency: 500ms}}",
 		"featureGates: {AllAlpha: true, LoggingAlphaOptions: false}",
+		"manager: {flags: {kube-api-qps: 0}}",
+		"manager: {flags: {kube-api-qps: '0'}}",
 		"{manager: {podDisruptionBudget: {maxUnavailable: 100%}}, agent: {maxUnavailable: 100%}}",
 		"{manager: {podLabels: {app.kubernetes.io/part-of: a}}, agent: {nodeSelector: {kubernetes.io/arch: arm64}}}",
 	} {
