@@ -202,7 +202,7 @@ build-upstream:
 		hack/build -C test ./... k8s.io/kubernetes/test/e2e/apps
 
 .PHONY: bench
-bench: ## Measure Everynode, the native controller and the floor on planes of 200 to 5,000 nodes; it takes hours and the whole machine
+bench: ## Measure Everynode, the native controller and the floor on planes of 1,000 nodes (BENCH_NODES), five times in turn; it takes an hour or more, and the whole machine
 	@hack/test bench
 
 .PHONY: bench-go

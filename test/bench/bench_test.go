@@ -50,7 +50,8 @@ type bench struct {
 	nodes    []string
 	crowd    *crowd
 	client   *floorClient // nil where there is a controller
-	profiled bool         // whether profiles of changes are wanted
+	profiled bool         // whether profiles are to be kept
+	round    int          // how often everything was measured before
 	image    int          // the number of the newest image
 	from     start
 }
@@ -418,7 +419,7 @@ func (b *bench) end(scenario string) (*result, error) {
 	log := b.cluster.Log(apiServer)
 	used, counted := controller.since(b.from.controller).and(b.from.before), now.since(b.from.counts)
 	return &result{
-		Row: b.row.Name, Nodes: len(b.nodes), Scenario: scenario, Whole: took.Seconds(),
+		Row: b.row.Name, Nodes: len(b.nodes), Scenario: scenario, Round: b.round, Whole: took.Seconds(), Served: counted.Served,
 		ControllerCPU: used.CPU, APIServerCPU: server.since(b.from.server).CPU, PeakMemory: used.Peak, Read: used.Read,
 		Requests: counted.Requests, Rejected: counted.Rejected, Watched: counted.Watched, PodEvents: counted.PodEvents, EndedWatches: counted.Ended,
 		Cores: machine.share(b.from.machine, took.Seconds()), NodeWrites: &counted.Nodes, EndedOf: endedOf(log[min(b.from.log, len(log)):]),

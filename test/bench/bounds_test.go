@@ -3,7 +3,6 @@
 package bench
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -36,8 +35,8 @@ func (r *run) boundTable() report.Table {
 		cells := []string{line.what}
 		for _, nodes := range []int{middle, largest} {
 			shown := "not measured"
-			if value, ok := line.value(r, nodes); ok {
-				shown = fmt.Sprintf("%.2f", value)
+			if s := spreadOf(r.ofRounds(line.value, nodes)); s.of > 0 {
+				shown = s.format("%.2f")
 			}
 			cells = append(cells, shown)
 		}

@@ -117,6 +117,7 @@ func digested(s *flowcontrol.FlowSchema) bool {
 // counts are what the API server has counted so far.
 type counts struct {
 	Requests  map[string]int // by kind
+	Served    map[string]int // of all clients, by verb and resource
 	Rejected  int            // with 429, of all kinds
 	Watched   map[string]int // events sent to all watchers together, by resource
 	PodEvents int            // events about pods, however many watchers are sent each
@@ -126,6 +127,7 @@ type counts struct {
 
 // Metrics that are read.
 const (
+	served     = "apiserver_request_total"
 	dispatched = "apiserver_flowcontrol_dispatched_requests_total"
 	rejected   = "apiserver_flowcontrol_rejected_requests_total"
 	watched    = "apiserver_watch_events_total"
@@ -142,9 +144,9 @@ func readCounts(ctx context.Context, client kubernetes.Interface) (counts, error
 }
 
 func parseCounts(raw []byte) (counts, error) {
-	c := counts{Requests: map[string]int{}, Watched: map[string]int{}}
+	c := counts{Requests: map[string]int{}, Watched: map[string]int{}, Served: map[string]int{}}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(only(raw, dispatched, rejected, watched, happened, ended)))
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(only(raw, served, dispatched, rejected, watched, happened, ended)))
 	if err != nil {
 		return c, fmt.Errorf("reading the API server's metrics: %w", err)
 	}
@@ -157,6 +159,11 @@ func parseCounts(raw []byte) (counts, error) {
 			c.Requests[name] += value(m)
 		}
 	}
+	for _, m := range families[served].GetMetric() {
+		if name := servedAs(m); name != "" {
+			c.Served[name] += value(m)
+		}
+	}
 	for _, m := range families[rejected].GetMetric() {
 		if _, ours := kindOf[label(m, "flow_schema")]; ours {
 			c.Rejected += value(m)
@@ -167,6 +174,18 @@ func parseCounts(raw []byte) (counts, error) {
 	}
 	c.PodEvents, c.Ended, c.Nodes = of(families[happened], "pods"), of(families[ended], "pods"), of(families[happened], "nodes")
 	return c, nil
+}
+
+// servedAs is the name of what a request was for; empty for watches, and for what is no resource.
+func servedAs(m *dto.Metric) string {
+	verb, resource := strings.ToLower(label(m, "verb")), label(m, "resource")
+	if verb == "watch" || resource == "" {
+		return ""
+	}
+	if sub := label(m, "subresource"); sub != "" {
+		resource += "/" + sub
+	}
+	return verb + " " + resource
 }
 
 // of adds up what has the label of a resource of the core.
@@ -217,7 +236,7 @@ func (c counts) since(before counts) counts {
 		return diff
 	}
 	return counts{
-		Requests: less(c.Requests, before.Requests), Rejected: c.Rejected - before.Rejected, Watched: less(c.Watched, before.Watched),
+		Requests: less(c.Requests, before.Requests), Served: less(c.Served, before.Served), Rejected: c.Rejected - before.Rejected, Watched: less(c.Watched, before.Watched),
 		PodEvents: c.PodEvents - before.PodEvents, Ended: c.Ended - before.Ended, Nodes: c.Nodes - before.Nodes,
 	}
 }
@@ -282,9 +301,13 @@ apiserver_watch_cache_events_received_total{group="metrics.k8s.io",resource="pod
 apiserver_watch_cache_events_received_total{group="",resource="nodes"} 40
 apiserver_watch_cache_events_received_total{group="metrics.k8s.io",resource="nodes"} 9
 apiserver_watch_events_total_other{group="",resource="pods"} 5
+apiserver_request_total{code="200",group="",resource="pods",subresource="status",verb="PATCH",version="v1"} 20
+apiserver_request_total{code="409",group="",resource="pods",subresource="status",verb="PATCH",version="v1"} 1
+apiserver_request_total{code="0",group="",resource="pods",subresource="",verb="WATCH",version="v1"} 7
+apiserver_request_total{code="200",group="",resource="",subresource="/livez",verb="GET",version=""} 7
 `
 	c, err := parseCounts([]byte(text))
-	if err != nil || !maps.Equal(c.Requests, map[string]int{podCreates: 7, leases: 3}) || c.Rejected != 2 || !maps.Equal(c.Watched, map[string]int{"pods": 1000000}) || c.PodEvents != 300000 || c.Nodes != 40 {
+	if err != nil || !maps.Equal(c.Requests, map[string]int{podCreates: 7, leases: 3}) || c.Rejected != 2 || !maps.Equal(c.Watched, map[string]int{"pods": 1000000}) || c.PodEvents != 300000 || c.Nodes != 40 || !maps.Equal(c.Served, map[string]int{"patch pods/status": 21}) {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	before := counts{Requests: map[string]int{podCreates: 7, leases: 1}, Rejected: 2, Watched: map[string]int{"pods": 400000}, PodEvents: 1, Nodes: 30}

@@ -134,7 +134,7 @@ func overFloor(row, scenario string) func(*run, int) (float64, bool) {
 	}
 }
 
-// goalTable says for each goal what was measured, and whether that is met.
+// goalTable says for each goal what was measured in each round, and whether the median meets it.
 func (r *run) goalTable() report.Table {
 	table := report.Table{Words: 1, Head: []string{"", "nodes", "goal", "measured", ""}}
 	for _, g := range goals() {
@@ -143,9 +143,9 @@ func (r *run) goalTable() report.Table {
 			if g.least {
 				bound = fmt.Sprintf("at least %g", g.most)
 			}
-			if value, ok := g.value(r, nodes); ok {
-				shown, verdict = fmt.Sprintf("%.2f", value), "met"
-				if !g.met(value) {
+			if s := spreadOf(r.ofRounds(g.value, nodes)); s.of > 0 {
+				shown, verdict = s.format("%.2f"), "met"
+				if !g.met(s.median) {
 					verdict = "**missed**"
 				}
 			}
@@ -161,39 +161,52 @@ func (r *run) table() report.Table {
 		"", "scenario", "nodes", "wall", "over floor", "status", "CPU", "API server CPU", "peak MB", "MB read",
 		"creates", "deletes", "patches", "pod statuses", "set statuses", "events", "leases", "other writes", "reads", "rejected", "watches ended", "pod events", "node writes", "cores busy", "stolen",
 	}}
-	for _, m := range r.Results {
+	for _, same := range r.repeats() {
+		m := same[0]
+		number := func(verb string, of func(result) float64) string { return over(same, of).format(verb) }
 		own := func(text string) string {
 			if rowOf(m.Row).floor() {
 				return ""
 			}
 			return text
 		}
-		over := ""
-		if ratio, ok := overFloor(m.Row, m.Scenario)(r, m.Nodes); ok {
-			over = fmt.Sprintf("%.2f", ratio)
-		}
 		cells := []string{
-			rowOf(m.Row).Title, m.Scenario, strconv.Itoa(m.Nodes), fmt.Sprintf("%.1f", m.Wall), over, own(fmt.Sprintf("%.1f", m.Whole)),
-			fmt.Sprintf("%.2f", m.ControllerCPU), fmt.Sprintf("%.1f", m.APIServerCPU), own(millions(m.PeakMemory)), own(millions(m.Read)),
+			rowOf(m.Row).Title, m.Scenario, strconv.Itoa(m.Nodes), number("%.1f", func(m result) float64 { return m.Wall }),
+			spreadOf(r.ofRounds(overFloor(m.Row, m.Scenario), m.Nodes)).format("%.2f"), own(number("%.1f", func(m result) float64 { return m.Whole })),
+			number("%.2f", func(m result) float64 { return m.ControllerCPU }), number("%.1f", func(m result) float64 { return m.APIServerCPU }),
+			own(number("%.0f", func(m result) float64 { return megabyte(m.PeakMemory) })), own(number("%.0f", func(m result) float64 { return megabyte(m.Read) })),
 		}
 		for _, kind := range []string{podCreates, podDeletes, podPatches, podStatuses, setStatuses, events, leases, otherWrites, reads} {
-			cells = append(cells, strconv.Itoa(m.Requests[kind]))
+			cells = append(cells, number("%.0f", func(m result) float64 { return float64(m.Requests[kind]) }))
 		}
-		received := strconv.Itoa(m.received())
-		if m.EndedWatches > 0 {
-			received = "unknown"
-		}
-		table.Rows = append(table.Rows, append(cells, strconv.Itoa(m.Rejected), strconv.Itoa(m.EndedWatches), own(received), m.nodeWrites(), m.coreShare(func(c coreShare) float64 { return c.Busy }), m.coreShare(func(c coreShare) float64 { return c.Stolen })))
+		table.Rows = append(table.Rows, append(cells,
+			number("%.0f", func(m result) float64 { return float64(m.Rejected) }), number("%.0f", func(m result) float64 { return float64(m.EndedWatches) }),
+			own(receivedOf(same)), nodeWritesOf(same), sharesOf(same, func(c coreShare) float64 { return c.Busy }), sharesOf(same, func(c coreShare) float64 { return c.Stolen })))
 	}
 	return table
 }
 
-// coreShare is a part of all cores, of results that have looked at them.
-func (r result) coreShare(of func(coreShare) float64) string {
-	if r.Cores == nil {
-		return ""
+// receivedOf are the events about pods that a controller received, in the rounds in which that is known.
+func receivedOf(same []result) string {
+	known := slices.DeleteFunc(slices.Clone(same), func(m result) bool { return m.EndedWatches > 0 })
+	if len(known) == 0 {
+		return "unknown"
 	}
-	return fmt.Sprintf("%.0f%%", percent*of(*r.Cores))
+	return over(known, func(m result) float64 { return float64(m.received()) }).format("%.0f")
+}
+
+func nodeWritesOf(same []result) string {
+	known := slices.DeleteFunc(slices.Clone(same), func(m result) bool { return m.NodeWrites == nil })
+	if len(known) == 0 {
+		return same[0].nodeWrites()
+	}
+	return over(known, func(m result) float64 { return float64(*m.NodeWrites) }).format("%.0f")
+}
+
+// sharesOf are parts of all cores, of results that have looked at them.
+func sharesOf(same []result, of func(coreShare) float64) string {
+	known := slices.DeleteFunc(slices.Clone(same), func(m result) bool { return m.Cores == nil })
+	return over(known, func(m result) float64 { return percent * of(*m.Cores) }).format("%.0f%%")
 }
 
 // restarts say what followed the start of a controller in mid-roll.
@@ -209,8 +222,6 @@ func (r *run) restarts() report.Table {
 	return table
 }
 
-func millions(bytes uint64) string { return strings.TrimSuffix(megabytes(bytes), " MB") }
-
 // figure shows how time and CPU grow with the number of nodes.
 func (r *run) figure() report.Figure {
 	figure := report.Figure{X: "nodes", Y: "seconds", Joined: true}
@@ -225,9 +236,9 @@ func (r *run) figure() report.Figure {
 		panel := report.Panel{Title: p.title}
 		for _, w := range rows() {
 			series := report.Series{Name: w.Title}
-			for _, m := range r.Results {
-				if m.Row == w.Name && m.Scenario == p.scenario {
-					series.Points = append(series.Points, report.Point{X: float64(m.Nodes), Y: p.number(m)})
+			for _, same := range r.repeats() {
+				if m := same[0]; m.Row == w.Name && m.Scenario == p.scenario {
+					series.Points = append(series.Points, report.Point{X: float64(m.Nodes), Y: over(same, p.number).median})
 				}
 			}
 			panel.Series = append(panel.Series, series)
@@ -260,9 +271,11 @@ func (r *run) document(dir string) error {
 	if err := r.write(images, "benchmarks"); err != nil {
 		return err
 	}
-	// The tables stand in the page itself.
-	if err := os.Remove(filepath.Join(images, "benchmarks.md")); err != nil {
-		return err
+	// The tables stand in the page itself, and all numbers in the other file.
+	for _, ending := range []string{".md", ".txt"} {
+		if err := os.Remove(filepath.Join(images, "benchmarks"+ending)); err != nil {
+			return err
+		}
 	}
 	return os.WriteFile(page, document, 0o644)
 }
@@ -275,7 +288,7 @@ func (r *run) sections() (map[string]string, error) {
 	profiles, err := r.profiles()
 	const plot = "\n![Time and CPU by the number of nodes](images/benchmarks.svg)\n"
 	return map[string]string{
-		"setting": r.setting() + plot, "bounds": r.boundTable().Markdown(), "profiles": profiles,
+		"setting": r.setting() + plot, "bounds": r.faster() + "\n" + r.boundTable().Markdown(), "server": r.serverTable().Markdown() + "\n" + r.servedTable().Markdown(), "profiles": profiles,
 		"goals": r.goalTable().Markdown(), "results": r.table().Markdown(), "restarts": r.restarts().Markdown(),
 	}, err
 }
@@ -286,14 +299,14 @@ func (r *run) slow() bool { return !slices.Equal(r.Profile, simkubelet.Fast().Ar
 // slowTable compares changes in place with recreating, where both take the nodes time.
 func (r *run) slowTable() report.Table {
 	table := report.Table{Words: 2, Head: []string{"", "scenario", "nodes", "wall", "over recreating", "status", "CPU", "API server CPU"}}
-	for _, m := range r.Results {
-		over := ""
-		if ratio, ok := compared(inPlaceRow, advancedRow, m.Scenario, func(m result) float64 { return m.Wall })(r, m.Nodes); ok && m.Row == inPlaceRow {
-			over = fmt.Sprintf("%.2f", ratio)
+	for _, same := range r.repeats() {
+		m, wall, beside := same[0], func(m result) float64 { return m.Wall }, ""
+		if m.Row == inPlaceRow {
+			beside = spreadOf(r.ofRounds(compared(inPlaceRow, advancedRow, m.Scenario, wall), m.Nodes)).format("%.2f")
 		}
 		table.Rows = append(table.Rows, []string{
-			rowOf(m.Row).Title, m.Scenario, strconv.Itoa(m.Nodes), fmt.Sprintf("%.1f", m.Wall), over, fmt.Sprintf("%.1f", m.Whole),
-			fmt.Sprintf("%.2f", m.ControllerCPU), fmt.Sprintf("%.1f", m.APIServerCPU),
+			rowOf(m.Row).Title, m.Scenario, strconv.Itoa(m.Nodes), over(same, wall).format("%.1f"), beside, over(same, func(m result) float64 { return m.Whole }).format("%.1f"),
+			over(same, func(m result) float64 { return m.ControllerCPU }).format("%.2f"), over(same, func(m result) float64 { return m.APIServerCPU }).format("%.1f"),
 		})
 	}
 	return table
@@ -385,7 +398,7 @@ func TestDocument(t *testing.T) {
 	r.Results = []result{{Row: everynodeRow, Nodes: 200, Scenario: restart, Wall: 4, Restart: &restarted{CachesFull: 15, FirstWrite: 15.5}}}
 	first := written(r)
 	parts := []string{"Everynode of commit 5fa849d", "No goal was missed that a profile", "--sim-image-pull=2s"}
-	for _, part := range append(parts, r.setting(), r.goalTable().Markdown(), r.boundTable().Markdown(), r.table().Markdown(), r.restarts().Markdown()) {
+	for _, part := range append(parts, r.setting(), r.goalTable().Markdown(), r.boundTable().Markdown(), r.faster(), r.table().Markdown(), r.restarts().Markdown()) {
 		if !strings.Contains(first, part) {
 			t.Errorf("the page lacks\n%s", part)
 		}

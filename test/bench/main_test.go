@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,9 +56,8 @@ func TestBench(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, nodes := range s.sizes {
-			for _, w := range s.rows {
-				t.Run(fmt.Sprintf("%d/%s", nodes, w.Name), func(t *testing.T) { r.Results = append(r.Results, measured(t, w, nodes, s)...) })
-				save(t, r)
+			for round := range s.roundsOf(nodes) {
+				r.measure(t, nodes, round, s)
 			}
 		}
 		present(t, r)
@@ -66,12 +66,28 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// measure plays all rows once, each on a plane of its own: what is compared is never far apart in time.
+func (r *run) measure(t *testing.T, nodes, round int, s settings) {
+	if s.round = round; round > 0 {
+		s.scenarios = slices.DeleteFunc(slices.Clone(s.scenarios), func(name string) bool { return !repeated(name) })
+		if len(s.scenarios) == 0 {
+			return
+		}
+	}
+	for _, w := range s.rows {
+		t.Run(fmt.Sprintf("%d/%d/%s", nodes, round+1, w.Name), func(t *testing.T) {
+			r.Results = append(r.Results, measured(t, w, nodes, s)...)
+		})
+		save(t, r)
+	}
+}
+
 // present says what was measured, and writes it where the flags say.
 func present(t *testing.T, r *run) {
 	t.Helper()
 	r.sort()
 	save(t, r)
-	t.Logf("results:\n%s\ngoals:\n%s", r.table().Markdown(), r.goalTable().Markdown())
+	t.Logf("results:\n%s\n%s\ngoals:\n%s\n%s", r.table().Markdown(), r.serverTable().Markdown(), r.goalTable().Markdown(), r.faster())
 	for _, result := range r.Results {
 		if err := result.judge(); err != nil {
 			t.Errorf("%s, %d nodes, %s: %v", result.Row, result.Nodes, result.Scenario, err)
@@ -103,7 +119,7 @@ func measured(t *testing.T, w row, nodes int, s settings) (results []result) {
 	defer cancel()
 	w.simulated = s.simulated
 	b := newBench(t, ctx, w, nodes)
-	b.profiled = s.profile
+	b.profiled, b.round = s.profile, s.round
 	for _, sc := range scenarios() {
 		// Everything needs pods, so they are created in any case.
 		wanted := slices.Contains(s.scenarios, sc.name)
@@ -174,7 +190,8 @@ func (r *run) write(dir, name string) error {
 		return err
 	}
 	for file, content := range map[string][]byte{
-		name + ".md": []byte(r.goalTable().Markdown() + "\n" + r.table().Markdown() + "\n" + r.restarts().Markdown()), name + ".json": append(numbers, '\n'), name + ".svg": svg,
+		name + ".txt": []byte(r.benchstat()),
+		name + ".md":  []byte(strings.Join([]string{r.goalTable().Markdown(), r.faster(), r.table().Markdown(), r.serverTable().Markdown(), r.servedTable().Markdown(), r.restarts().Markdown()}, "\n")), name + ".json": append(numbers, '\n'), name + ".svg": svg,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, file), content, 0o644); err != nil {
 			return err

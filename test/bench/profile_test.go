@@ -43,20 +43,20 @@ func (w row) managed() bool { return !w.floor() && w.controller != harness.Nativ
 // profileFile is where the profile of a scenario is: the manager's, or with apiServer that one's.
 func profileFile(dir string, m result, of string) string {
 	name := fmt.Sprintf("%s-%d-%s", m.Row, m.Nodes, m.Scenario)
+	if m.Round > 0 {
+		name += fmt.Sprintf("-%d", m.Round+1)
+	}
 	if of == apiServer {
 		name += "-" + of
 	}
 	return filepath.Join(dir, "profiles", name+".pb.gz")
 }
 
-// profile begins CPU profiles of the manager and of the API server, if that is wanted; the function returned ends them, and writes them beside
-// the table. A profile is made when it ends, and by then what the scenario has used was read.
-func (b *bench) profile(scenario string) (done func() error, err error) {
-	if !b.profiled {
-		return func() error { return nil }, nil
-	}
-	var ends []func() error
-	begin := func(of string, dial func() (halfCloser, error)) error {
+// profile begins CPU profiles of the API server and, if profiles are to be kept, of the manager. The function returned ends them, and writes
+// into the result, if there is one, what the API server's says. A profile is made when it ends, and by then what the scenario has used was read.
+func (b *bench) profile(scenario string) (done func(*result) error, err error) {
+	var ends []func(*result) error
+	begin := func(of string, dial func() (halfCloser, error), take func(*result, *profile.Profile)) error {
 		connection, err := dial()
 		if err != nil {
 			return fmt.Errorf("connecting to %s for a profile: %w", of, err)
@@ -65,18 +65,27 @@ func (b *bench) profile(scenario string) (done func() error, err error) {
 		if err != nil {
 			return fmt.Errorf("asking %s for a profile: %w", of, err)
 		}
-		file := profileFile(*out, result{Row: b.row.Name, Nodes: len(b.nodes), Scenario: scenario}, of)
-		ends = append(ends, func() error { return asked.end(file) })
+		file := profileFile(*out, result{Row: b.row.Name, Nodes: len(b.nodes), Scenario: scenario, Round: b.round}, of)
+		ends = append(ends, func(r *result) error {
+			raw, p, err := asked.end()
+			if err == nil && r != nil {
+				take(r, p)
+			}
+			if err != nil || !b.profiled {
+				return err
+			}
+			return keep(file, raw)
+		})
 		return nil
 	}
-	err = begin(apiServer, func() (halfCloser, error) { return dialServer(b.ctx, b.cluster.Config) })
-	if b.row.managed() {
-		err = errors.Join(err, begin(harness.ManagerComponent, func() (halfCloser, error) { return dialPlain(b.ctx, b.metrics) }))
+	err = begin(apiServer, func() (halfCloser, error) { return dialServer(b.ctx, b.cluster.Config) }, func(r *result, p *profile.Profile) { r.Server = partsOf(p) })
+	if b.row.managed() && b.profiled {
+		err = errors.Join(err, begin(harness.ManagerComponent, func() (halfCloser, error) { return dialPlain(b.ctx, b.metrics) }, func(*result, *profile.Profile) {}))
 	}
-	return func() error {
+	return func(r *result) error {
 		var group errgroup.Group
 		for _, end := range ends {
-			group.Go(end)
+			group.Go(func() error { return end(r) })
 		}
 		return group.Wait()
 	}, err
@@ -143,29 +152,35 @@ func askForProfile(connection halfCloser) (*asked, error) {
 	return &asked{connection, request}, nil
 }
 
-// end ends the profile, and writes it to a file.
-func (a *asked) end(file string) error {
+// end ends the profile, and returns it as it was sent, and read.
+func (a *asked) end() ([]byte, *profile.Profile, error) {
 	defer a.connection.Close()
 	const patience = time.Minute
 	err := errors.Join(a.connection.SetDeadline(time.Now().Add(patience)), a.connection.CloseWrite())
 	if err != nil {
-		return fmt.Errorf("ending a profile: %w", err)
+		return nil, nil, fmt.Errorf("ending a profile: %w", err)
 	}
 	answer, err := http.ReadResponse(bufio.NewReader(a.connection), a.request)
 	if err != nil {
-		return fmt.Errorf("reading a profile: %w", err)
+		return nil, nil, fmt.Errorf("reading a profile: %w", err)
 	}
 	defer answer.Body.Close()
 	raw, err := io.ReadAll(answer.Body)
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s: %s", answer.Status, raw)
 	}
+	var p *profile.Profile
 	if err == nil {
-		_, err = profile.ParseData(raw)
+		p, err = profile.ParseData(raw)
 	}
 	if err != nil {
-		return fmt.Errorf("reading a profile: %w", err)
+		return nil, nil, fmt.Errorf("reading a profile: %w", err)
 	}
+	return raw, p, nil
+}
+
+// keep writes a profile to a file.
+func keep(file string, raw []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
@@ -213,7 +228,8 @@ func TestWholeProfile(t *testing.T) {
 			}
 		}
 		file := filepath.Join(t.TempDir(), "profiles", name)
-		if err := asked.end(file); err != nil {
+		sent, _, err := asked.end()
+		if err = errors.Join(err, keep(file, sent)); err != nil {
 			t.Fatal(name, err)
 		}
 		raw, err := os.ReadFile(file)

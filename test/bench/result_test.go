@@ -48,6 +48,8 @@ type result struct {
 	Scenario string `json:"scenario"`
 	// Run tells the runs apart that one table is of.
 	Run int `json:"run,omitempty"`
+	// Round counts the repetitions within a run. Ratios are of one round.
+	Round int `json:"round,omitempty"`
 	// Wall is until all pods were as they should be, Whole until the status of the set said so, too. CPU and memory are of
 	// Whole; requests and events are those until all was calm again.
 	Wall  float64 `json:"wallSeconds"`
@@ -64,6 +66,10 @@ type result struct {
 	// Requests are those of the controller by kind, and Rejected those that were answered with 429.
 	Requests map[string]int `json:"requests"`
 	Rejected int            `json:"rejected,omitempty"`
+	// Served are the requests of all clients, by verb and resource, without watches.
+	Served map[string]int `json:"served,omitempty"`
+	// Server are the seconds of the API server's CPU by what they were for, from its profile: that of the scenario, and until all was calm.
+	Server map[string]float64 `json:"apiServerParts,omitempty"`
 	// Watched are the events that the API server sent to all watchers, by resource, and PodEvents how many each watcher of pods was sent
 	// that watches all of them.
 	Watched   map[string]int `json:"watchEvents"`
@@ -277,10 +283,12 @@ func (r result) String() string {
 	return b.String()
 }
 
-func megabytes(bytes uint64) string {
+func megabyte(bytes uint64) float64 {
 	const mega = 1e6
-	return fmt.Sprintf("%.0f MB", float64(bytes)/mega)
+	return float64(bytes) / mega
 }
+
+func megabytes(bytes uint64) string { return fmt.Sprintf("%.0f MB", megabyte(bytes)) }
 
 func TestJudge(t *testing.T) {
 	made := func(row, scenario string, edit func(*result)) result {

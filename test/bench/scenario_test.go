@@ -63,10 +63,10 @@ func (b *bench) change(name string) (*result, error) {
 	}
 	profiled, err := b.profile(name)
 	if err != nil {
-		return nil, errors.Join(err, profiled())
+		return nil, errors.Join(err, profiled(nil))
 	}
 	r, err := b.ordered(name)
-	return r, errors.Join(err, profiled())
+	return r, errors.Join(err, profiled(r))
 }
 
 func (b *bench) ordered(name string) (*result, error) {
@@ -104,7 +104,7 @@ func (b *bench) idle(s settings) (*result, error) {
 	}
 	profiled, err := b.profile(idle)
 	if err != nil {
-		return nil, errors.Join(err, profiled())
+		return nil, errors.Join(err, profiled(nil))
 	}
 	select {
 	case <-time.After(s.idle):
@@ -115,7 +115,7 @@ func (b *bench) idle(s settings) (*result, error) {
 	if err == nil {
 		r.Wall = r.Whole
 	}
-	return r, errors.Join(err, profiled())
+	return r, errors.Join(err, profiled(r))
 }
 
 // awaitHeartbeats returns when the nodes write their status about as often as kubelets do: nodes that were all made at once begin with

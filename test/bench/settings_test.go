@@ -95,6 +95,9 @@ type settings struct {
 	scenarios []string
 	idle      time.Duration
 	profile   bool // whether profiles are taken
+	// repeat is how often all rows are measured, one after the other, with all sizes but the large ones.
+	repeat int
+	round  int // that of now
 	// simulated is how long things take on the simulated nodes: unless told otherwise no time at all, and a restart in place as long as the
 	// start of a pod.
 	simulated simkubelet.Profile
@@ -103,7 +106,7 @@ type settings struct {
 // settingsOf reads them from the environment; what is not there is all of it.
 func settingsOf(env func(string) string) (settings, error) {
 	s := settings{}
-	for _, text := range listed(env("BENCH_NODES"), "200,1000,2000,5000") {
+	for _, text := range listed(env("BENCH_NODES"), "1000") {
 		const least = 20 // of which 5% is a node
 		n, err := strconv.Atoi(text)
 		if err != nil || n < least {
@@ -126,6 +129,9 @@ func settingsOf(env func(string) string) (settings, error) {
 	if s.idle, err = time.ParseDuration(cmp.Or(env("BENCH_IDLE"), "60s")); err != nil || s.idle < time.Second {
 		return s, fmt.Errorf("BENCH_IDLE is %q: write a time from 1s on, such as 60s", env("BENCH_IDLE"))
 	}
+	if s.repeat, err = strconv.Atoi(cmp.Or(env("BENCH_REPEAT"), "5")); err != nil || s.repeat < 1 {
+		return s, fmt.Errorf("BENCH_REPEAT is %q: write how often everything is measured, such as 5", env("BENCH_REPEAT"))
+	}
 	if wanted := env("BENCH_PROFILE"); wanted != "" {
 		if s.profile, err = strconv.ParseBool(wanted); err != nil {
 			return s, fmt.Errorf("BENCH_PROFILE is %q: write 1 for profiles of the manager, beside the table", wanted)
@@ -134,6 +140,18 @@ func settingsOf(env func(string) string) (settings, error) {
 	s.simulated, err = profileNamed(env("BENCH_PROFILE_NODES"))
 	return s, err
 }
+
+// roundsOf is how often a size is measured: a large one takes long, and varies less.
+func (s settings) roundsOf(nodes int) int {
+	const few = 3
+	if nodes > middle {
+		return min(s.repeat, few)
+	}
+	return s.repeat
+}
+
+// repeated is whether a scenario is played in each round: those whose wall is compared are.
+func repeated(scenario string) bool { return scenario == create || scenario == roll }
 
 // profileNamed is a profile of the simulated nodes; that of no name has no delays.
 func profileNamed(name string) (simkubelet.Profile, error) {
@@ -172,16 +190,16 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	s, err := settingsOf(env())
-	if err != nil || !slices.Equal(s.sizes, []int{200, 1000, 2000, 5000}) || len(s.rows) != len(rows()) || len(s.scenarios) != len(scenarios()) || s.idle != time.Minute || s.simulated != simkubelet.Fast() {
+	if err != nil || !slices.Equal(s.sizes, []int{1000}) || s.repeat != 5 || s.roundsOf(1000) != 5 || s.roundsOf(5000) != 3 || len(s.rows) != len(rows()) || len(s.scenarios) != len(scenarios()) || s.idle != time.Minute || s.simulated != simkubelet.Fast() {
 		t.Errorf("of nothing: %+v, %v", s, err)
 	}
-	s, err = settingsOf(env("BENCH_NODES", "100, 300", "BENCH_ROWS", "everynode,native", "BENCH_SCENARIOS", "roll", "BENCH_IDLE", "5s", "BENCH_PROFILE", "1", "BENCH_PROFILE_NODES", "realistic"))
-	if err != nil || !s.profile || s.simulated != simkubelet.Realistic() || !slices.Equal(s.sizes, []int{100, 300}) || len(s.rows) != 2 || s.rows[0].Name != nativeRow || !slices.Equal(s.scenarios, []string{roll}) || s.idle != 5*time.Second {
+	s, err = settingsOf(env("BENCH_NODES", "100, 300", "BENCH_ROWS", "everynode,native", "BENCH_SCENARIOS", "roll", "BENCH_IDLE", "5s", "BENCH_PROFILE", "1", "BENCH_PROFILE_NODES", "realistic", "BENCH_REPEAT", "2"))
+	if err != nil || s.repeat != 2 || s.roundsOf(5000) != 2 || !s.profile || s.simulated != simkubelet.Realistic() || !slices.Equal(s.sizes, []int{100, 300}) || len(s.rows) != 2 || s.rows[0].Name != nativeRow || !slices.Equal(s.scenarios, []string{roll}) || s.idle != 5*time.Second {
 		t.Errorf("of a part: %+v, %v", s, err)
 	}
 	for _, pair := range [][]string{
 		{"BENCH_NODES", "many"}, {"BENCH_NODES", "0"}, {"BENCH_ROWS", "kruise"}, {"BENCH_SCENARIOS", "surge"}, {"BENCH_IDLE", "long"}, {"BENCH_IDLE", "0s"}, {"BENCH_PROFILE", "cpu"},
-		{"BENCH_PROFILE_NODES", "slow"},
+		{"BENCH_PROFILE_NODES", "slow"}, {"BENCH_REPEAT", "0"}, {"BENCH_REPEAT", "often"},
 	} {
 		if _, err := settingsOf(env(pair...)); err == nil || !strings.Contains(err.Error(), pair[0]) {
 			t.Errorf("%v: %v", pair, err)
