@@ -4,6 +4,7 @@ package plan
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	kruiseapi "everynode.dev/everynode/api/kruise"
@@ -30,6 +32,9 @@ the condition that the set has not changed since.
 
 Fields that other field managers have applied by server-side apply are not changed, unless you pass --force-conflicts.
 
+For a plan that was made with --policy, --with-policy also creates or edits that policy, before the set is edited. Then the plan is not valid any more either if
+the policy of this name has changed since.
+
 With --dry-run=server the server checks the edit and stores nothing. With --dry-run=client the plan is made again
 as with plan --local, and nothing is sent.
 
@@ -43,7 +48,7 @@ const applyExample = `  kubectl everynode plan ads/agent --image agent=registry.
 
 // NewApply returns the command apply.
 func NewApply(o *options.Options) *cobra.Command {
-	file, flags := "", change.Flags{}
+	w := &application{}
 	cmd := &cobra.Command{
 		Use:               "apply --plan FILE",
 		Short:             "Apply the edit of a plan, if the plan is still valid",
@@ -52,17 +57,18 @@ func NewApply(o *options.Options) *cobra.Command {
 		Args:              options.Arguments(0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := flags.Validate(); err != nil {
+			if err := w.flags.Validate(); err != nil {
 				return err
 			}
-			if file == "" {
+			if w.file == "" {
 				return options.Usagef("name the plan to apply: --plan FILE, as written by plan -o json")
 			}
-			return runApply(cmd.Context(), o, file, flags)
+			return w.run(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().StringVar(&file, "plan", "", "The plan, as written by plan -o json or -o yaml; - is the standard input.")
-	flags.Add(cmd)
+	cmd.Flags().StringVar(&w.file, "plan", "", "The plan, as written by plan -o json or -o yaml; - is the standard input.")
+	cmd.Flags().BoolVar(&w.withPolicy, "with-policy", false, "Also create or edit the rollout policy that the plan was made for (plan --policy).")
+	w.flags.Add(cmd)
 	if err := cmd.MarkFlagFilename("plan", "json", "yaml"); err != nil {
 		panic(err) // the flag does not exist: every test that creates a command finds this
 	}
@@ -77,15 +83,29 @@ type Applied struct {
 	Revision   string `json:"revision"`
 	Generation int64  `json:"generation"`
 	DryRun     bool   `json:"dryRun,omitempty"`
+	// Policy is what has become of the policy of the plan, with --with-policy.
+	Policy *AppliedPolicy `json:"policy,omitempty"`
+	// Unchanged is whether the plan does not edit the set.
+	Unchanged bool `json:"unchanged,omitempty"`
 }
 
-func runApply(ctx context.Context, o *options.Options, file string, flags change.Flags) error {
-	d, err := readDocument(o, file)
+// application is a parsed command line of apply.
+type application struct {
+	file       string
+	withPolicy bool
+	flags      change.Flags
+}
+
+func (w *application) run(ctx context.Context, o *options.Options) error {
+	d, err := readDocument(o, w.file)
 	if err == nil {
 		err = o.SameNamespace("the plan", d.Namespace)
 	}
 	if err != nil {
 		return err
+	}
+	if w.withPolicy && d.PolicyFile == nil {
+		return options.Usagef("--with-policy: the plan was made without --policy: make it with `%s plan %s --policy FILE -o json`", options.Program, d.Set)
 	}
 	c, err := o.Clients()
 	if err != nil {
@@ -93,32 +113,72 @@ func runApply(ctx context.Context, o *options.Options, file string, flags change
 	}
 	inNamespace := *c
 	inNamespace.Namespace = d.Namespace
-	local := d.Tried == triedLocally || flags.DryRun == change.DryRunClient
-	f, err := replan(ctx, o, &inNamespace, replanRequest{d, local})
+	local := d.Tried == triedLocally || w.flags.DryRun == change.DryRunClient
+	f, err := replan(ctx, o, &inNamespace, replanRequest{d, local, w.withPolicy})
 	if err != nil {
 		return err
 	}
-	if !flags.Force {
+	if !w.flags.Force {
 		if err := f.owned(); err != nil {
 			return err
 		}
 	}
-	applied := Applied{Set: d.Set, Namespace: d.Namespace, Revision: f.after, Generation: f.object.GetGeneration(), DryRun: flags.Dry()}
-	if flags.DryRun != change.DryRunClient {
-		object, err := carryOut(ctx, &inNamespace, f, flags.ServerSide())
-		if err != nil {
-			return err
-		}
-		applied.Generation = object.GetGeneration()
+	applied, err := w.apply(ctx, &inNamespace, d, f)
+	if err != nil {
+		return err
 	}
-	return o.Print(applied, func(w io.Writer) error { return applied.show(w) })
+	if w.withPolicy {
+		f.noteOthers(ctx, o, &inNamespace)
+	}
+	return o.Print(applied, func(out io.Writer) error { return applied.show(out) })
+}
+
+// apply stores the policy if that is wanted, so that it governs what follows, and then makes the edit of the set.
+func (w *application) apply(ctx context.Context, c *options.Clients, d *Document, f *prediction) (Applied, error) {
+	applied := Applied{Set: d.Set, Namespace: d.Namespace, Revision: f.after, Generation: f.object.GetGeneration(), DryRun: w.flags.Dry()}
+	if w.withPolicy {
+		err := f.checkAlone(d.PolicyFile)
+		if err == nil {
+			applied.Policy, err = f.storePolicy(ctx, c, d.PolicyFile, w.flags)
+		}
+		if err != nil {
+			return applied, err
+		}
+		if applied.Unchanged = f.edit.empty(); applied.Unchanged {
+			applied.Generation = f.live.Object.GetGeneration()
+		}
+	}
+	if applied.Unchanged || w.flags.DryRun == change.DryRunClient {
+		return applied, nil
+	}
+	object, err := carryOut(ctx, c, f, w.flags.ServerSide())
+	switch {
+	case err != nil && applied.Policy != nil && !w.flags.Dry():
+		return applied, fmt.Errorf("rolloutpolicy/%s has been stored, and %s/%s has not been edited: %w", d.PolicyFile.Name, d.Namespace, d.Set, err)
+	case err != nil:
+		return applied, err
+	}
+	applied.Generation = object.GetGeneration()
+	return applied, nil
+}
+
+// empty is whether an edit changes nothing.
+func (e Edit) empty() bool {
+	var ops []json.RawMessage
+	return e.Type == string(types.JSONPatchType) && json.Unmarshal(e.Patch, &ops) == nil && len(ops) == 0
 }
 
 func (a Applied) show(w io.Writer) error {
 	text := fmt.Sprintf("%s/%s was edited: generation %d, revision %s\nFollow it with: %s status %s -n %s -w",
 		a.Namespace, a.Set, a.Generation, a.Revision, options.Program, a.Set, a.Namespace)
+	if a.Unchanged {
+		text = fmt.Sprintf("%s/%s is unchanged: generation %d, revision %s", a.Namespace, a.Set, a.Generation, a.Revision)
+	}
 	if a.DryRun {
 		text = fmt.Sprintf("the plan for %s/%s is still valid; nothing has been changed", a.Namespace, a.Set)
+	}
+	if a.Policy != nil {
+		text = a.Policy.text(a.DryRun) + "\n" + text
 	}
 	_, err := fmt.Fprintln(w, text)
 	return err
@@ -172,10 +232,10 @@ func isPlan(file string, data []byte) error {
 	return fmt.Errorf("%s is no plan: %s: make one with `%s plan %s -o json >plan.json`", name, what, options.Program, how)
 }
 
-// replanRequest is a document whose edit is planned again. local means: without the server.
+// replanRequest is a document whose edit is planned again. local means: without the server; withPolicy: for the policy that the document was made for.
 type replanRequest struct {
 	*Document
-	local bool
+	local, withPolicy bool
 }
 
 // replan plans the edit of a document again, and returns an error if the result differs.
@@ -190,6 +250,12 @@ func replan(ctx context.Context, o *options.Options, c *options.Clients, d repla
 		}
 	}
 	q.local = d.local
+	if d.withPolicy {
+		if q.policy, err = d.PolicyFile.policy(); err != nil {
+			return nil, err
+		}
+		q.policyIn = "the plan"
+	}
 	if err := q.given.restore(d.Assumptions); err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", err)
 	}

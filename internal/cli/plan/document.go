@@ -47,10 +47,12 @@ type Document struct {
 	Unfinished  int          `json:"unfinished"`
 	Assumptions []Assumption `json:"assumptions"`
 	Warnings    []Warning    `json:"warnings"`
-	// Policies are the rollout policies that apply to the set; with more than one, none is followed.
+	// Policies are the rollout policies of the cluster that apply to the set; with more than one, none is followed.
 	Policies []PolicyVersion `json:"policies,omitempty"`
 	// Policy is what the plan foresees of the rollout policy of the set.
 	Policy *Policy `json:"policy,omitempty"`
+	// PolicyFile is the policy of --policy, which apply --with-policy stores.
+	PolicyFile *PolicyFile `json:"policyFile,omitempty"`
 	// WhatIf is what follows if the new revision fails on nodes that --what-if names. Such a plan cannot be applied.
 	WhatIf *WhatIf `json:"whatIf,omitempty"`
 	// Diff is the change of the pod template, as a unified diff of YAML.
@@ -115,7 +117,7 @@ func (f *prediction) document(warnings []Warning, diff string) *Document {
 			MostDown: f.result.MostDown, DownNow: f.result.DownBefore,
 		},
 		Duration: text(f.result.Duration), Estimate: f.estimate(), Assumptions: f.assumed, Warnings: warnings, Diff: diff,
-		Policies: f.policies(), Policy: f.foresee(), WhatIf: f.whatIf(),
+		Policies: f.policies(), Policy: f.foresee(), PolicyFile: f.file(), WhatIf: f.whatIf(),
 	}
 	if f.result.Doubling {
 		d.Budget.Of = "surge"

@@ -4,20 +4,16 @@ package plan
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/plan"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
@@ -209,7 +205,7 @@ func (f *prediction) foresee() *Policy {
 	if g == nil || len(g.in.Policies) == 0 {
 		return nil
 	}
-	out := &Policy{Name: g.in.Policies[0].Name, File: f.policyFile != "", Waves: []PolicyWave{}, Alerts: g.in.Policies[0].Alerts != nil}
+	out := &Policy{Name: g.in.Policies[0].Name, File: f.policy != nil, Waves: []PolicyWave{}, Alerts: g.in.Policies[0].Alerts != nil}
 	if rules := g.in.Policies[0].Failure; rules != nil {
 		out.Failure = judgement(rules)
 	}
@@ -235,11 +231,8 @@ func (f *prediction) foresee() *Policy {
 
 // policies returns the rollout policies of the cluster that apply to the set, by name.
 func (f *prediction) policies() []PolicyVersion {
-	if f.policyFile != "" {
-		return nil
-	}
 	var all []PolicyVersion
-	for _, p := range f.governance.Policies {
+	for _, p := range f.ofCluster {
 		all = append(all, PolicyVersion{Name: p.Typed.Name, UID: string(p.Typed.UID), Generation: p.Typed.Generation})
 	}
 	slices.SortFunc(all, func(a, b PolicyVersion) int { return strings.Compare(a.Name, b.Name) })
@@ -278,55 +271,6 @@ func (f *prediction) wave(k int) PolicyWave {
 		w.End = text(t.passed.Sub(g.begin))
 	}
 	return w
-}
-
-// policyFrom reads the policy in a file.
-func policyFrom(o *options.Options, c *options.Clients, file string) (*policies.Policy, error) {
-	data, err := readFile(o, file)
-	if err != nil {
-		return nil, err
-	}
-	if data, err = single(data); err != nil {
-		return nil, err
-	}
-	typed := &v1alpha1.RolloutPolicy{}
-	if err := yaml.UnmarshalStrict(data, typed); err != nil {
-		return nil, fmt.Errorf("reading the policy: %w", err)
-	}
-	if typed.APIVersion != v1alpha1.GroupVersion().String() || typed.Kind != "RolloutPolicy" {
-		return nil, fmt.Errorf("%s holds no RolloutPolicy of %s: write one with `%s policy init NAME`", file, v1alpha1.GroupVersion(), options.Program)
-	}
-	if typed.Namespace == "" {
-		typed.Namespace = c.Namespace
-	}
-	typed.Status = v1alpha1.RolloutPolicyStatus{}
-	rules := policy.Read(typed)
-	if len(rules.Problems) > 0 {
-		return nil, fmt.Errorf("the policy in %s cannot be followed: %s", file, strings.Join(rules.Problems, "; "))
-	}
-	return &policies.Policy{Object: &unstructured.Unstructured{}, Typed: typed, Rules: rules}, nil
-}
-
-// usePolicy replaces the policies of the cluster by the one in the file, if one is given.
-func (f *prediction) usePolicy(ctx context.Context, o *options.Options, c *options.Clients) error {
-	if f.policyFile == "" {
-		return nil
-	}
-	p, err := policyFrom(o, c, f.policyFile)
-	if err != nil {
-		return err
-	}
-	set := policies.SetOf(f.named)
-	if !p.Rules.Selects(set) {
-		return fmt.Errorf("the policy in %s does not apply to %s: add the set to its spec.targets, and write its namespace", f.policyFile, f.named.Title())
-	}
-	g := inspect.Governance{Set: set, Policies: []*policies.Policy{p}}
-	if g.Approvals, err = policies.Approvals(ctx, c, set.Namespace); err != nil {
-		g.Approvals = nil // none of them is about this policy, or it is not known: they are assumed to be missing
-	}
-	g.ReadGroup(ctx, o, c, f.named)
-	f.governance, f.view.Snapshot.Set.MaxUnavailable = g, f.view.Workload.Set.MaxUnavailable // without the limit of another policy
-	return nil
 }
 
 // when is a time that a person reads.

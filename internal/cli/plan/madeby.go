@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"reflect"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,11 @@ func (d *Document) MadeBy(ctx context.Context, c *options.Clients, flags map[str
 	if d.same(set.Object) != nil {
 		return nil
 	}
+	if err := d.madeForPolicy(flags); err != nil {
+		return err
+	}
+	flags = maps.Clone(flags)
+	delete(flags, policyFlag)
 	made, err := editOf(set, flags)
 	if err != nil {
 		return err
@@ -38,6 +44,22 @@ func (d *Document) MadeBy(ctx context.Context, c *options.Clients, flags map[str
 		return options.Usagef("the plan for %s is not the one of these values: make it again", d.Set)
 	}
 	return nil
+}
+
+// policyFlag is the flag with the policy to plan for. MadeBy takes its content in place of a file.
+const policyFlag = "policy"
+
+// madeForPolicy returns an error unless the document was made for the policy in the flags.
+func (d *Document) madeForPolicy(flags map[string]string) error {
+	text, given := flags[policyFlag]
+	switch {
+	case given != (d.PolicyFile != nil):
+		return options.Usagef("the plan for %s is not the one of these values: make it again", d.Set)
+	case given:
+		return d.PolicyFile.isOf(text)
+	default:
+		return nil
+	}
 }
 
 // editOf returns the edit that flags make.

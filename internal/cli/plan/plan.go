@@ -156,7 +156,12 @@ func (a *asked) run(ctx context.Context, o *options.Options) error {
 	if err != nil {
 		return err
 	}
-	q.local, q.given, q.policyFile, q.failed = a.local, a.times, a.policy, a.failed
+	q.local, q.given, q.failed = a.local, a.times, a.failed
+	if a.policy != "" {
+		if q.policy, q.policyIn, err = policyFrom(o, c, a.policy); err != nil {
+			return err
+		}
+	}
 	f, err := predict(ctx, o, c, q)
 	if err != nil {
 		return err

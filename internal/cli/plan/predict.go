@@ -14,6 +14,7 @@ import (
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/live"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/plan"
@@ -31,8 +32,9 @@ type question struct {
 	edit  Edit
 	local bool
 	given times
-	// policyFile has the rollout policy to plan for; empty for the one of the cluster.
-	policyFile string
+	// policy is the rollout policy to plan for, and policyIn where it is written; nil for the one of the cluster.
+	policy   *policies.Policy
+	policyIn string
 	// failed are the nodes on which the new revision is to fail, as --what-if has them.
 	failed []string
 }
@@ -56,6 +58,10 @@ type prediction struct {
 	// governance is what is known of the rollout policies of the set, and governor has played it; nil without one.
 	governance inspect.Governance
 	governor   *governor
+	// ofCluster are the policies of the cluster that apply to the set.
+	ofCluster []*policies.Policy
+	// stored is the policy of the cluster with the name of the one of --policy; nil if there is none.
+	stored *policies.Policy
 	// fails are the names of the nodes in failed.
 	fails map[string]bool
 }
@@ -102,6 +108,7 @@ func (f *prediction) read(ctx context.Context, o *options.Options, c *options.Cl
 		return err
 	}
 	f.view, f.governance, f.nodes = cluster.Evaluations[0].View, cluster.Evaluations[0].Governance, cluster.Nodes
+	f.ofCluster = f.governance.Policies
 	return nil
 }
 

@@ -74,9 +74,10 @@ func (d *Document) holds(f *prediction) error {
 	}}
 }
 
-// samePolicies returns an error unless the rollout policies of the set are those of the document. A plan for a policy in a file is about none of the cluster.
+// samePolicies returns an error unless the rollout policies of the set are those of the document. A plan for a policy in a file is about none of the cluster, unless
+// that policy is to be stored too.
 func (d *Document) samePolicies(f *prediction) error {
-	if d.Policy != nil && d.Policy.File {
+	if d.Policy != nil && d.Policy.File && f.policy == nil {
 		return nil
 	}
 	now := map[string]PolicyVersion{}

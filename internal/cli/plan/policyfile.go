@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/cli/change"
+	"everynode.dev/everynode/internal/cli/inspect"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
+	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/policy"
+)
+
+// PolicyFile is the policy that a plan was made for with --policy, and the one that the cluster had under this name then.
+type PolicyFile struct {
+	Name        string                      `json:"name"`
+	Namespace   string                      `json:"namespace"`
+	Labels      map[string]string           `json:"labels,omitempty"`
+	Annotations map[string]string           `json:"annotations,omitempty"`
+	Spec        *v1alpha1.RolloutPolicySpec `json:"spec"`
+	// UID and Generation are those of the policy of the cluster; they are empty if there was none, or if it could not be read.
+	UID        string `json:"uid,omitempty"`
+	Generation int64  `json:"generation,omitempty"`
+}
+
+// policyKind is the kind of policies.
+const policyKind = "RolloutPolicy"
+
+// policyFrom reads the policy in a file, and says where it is written.
+func policyFrom(o *options.Options, c *options.Clients, file string) (p *policies.Policy, where string, err error) {
+	data, err := readFile(o, file)
+	if err != nil {
+		return nil, "", err
+	}
+	if where = file; file == "-" {
+		where = "the standard input"
+	}
+	p, err = readPolicy(data, c.Namespace, where)
+	return p, where, err
+}
+
+// readPolicy reads a policy, whose default namespace is given.
+func readPolicy(data []byte, namespace, where string) (*policies.Policy, error) {
+	data, err := single(data)
+	if err != nil {
+		return nil, err
+	}
+	typed := &v1alpha1.RolloutPolicy{}
+	if err := yaml.UnmarshalStrict(data, typed); err != nil {
+		return nil, fmt.Errorf("reading the policy: %w", err)
+	}
+	if typed.APIVersion != v1alpha1.GroupVersion().String() || typed.Kind != policyKind {
+		return nil, fmt.Errorf("%s holds no RolloutPolicy of %s: write one with `%s policy init NAME`", where, v1alpha1.GroupVersion(), options.Program)
+	}
+	if typed.Namespace == "" {
+		typed.Namespace = namespace
+	}
+	return usable(typed, where)
+}
+
+// usable returns a policy, unless it cannot be followed.
+func usable(typed *v1alpha1.RolloutPolicy, where string) (*policies.Policy, error) {
+	typed.Status = v1alpha1.RolloutPolicyStatus{}
+	rules := policy.Read(typed)
+	if len(rules.Problems) > 0 {
+		return nil, fmt.Errorf("the policy in %s cannot be followed: %s", where, strings.Join(rules.Problems, "; "))
+	}
+	return &policies.Policy{Object: &unstructured.Unstructured{}, Typed: typed, Rules: rules}, nil
+}
+
+// usePolicy replaces the policies of the cluster by the given one, if there is one.
+func (f *prediction) usePolicy(ctx context.Context, o *options.Options, c *options.Clients) error {
+	if f.policy == nil {
+		return nil
+	}
+	set := policies.SetOf(f.named)
+	if !f.policy.Rules.Selects(set) {
+		return fmt.Errorf("the policy in %s does not apply to %s: add the set to its spec.targets, and write its namespace", f.policyIn, f.named.Title())
+	}
+	g := inspect.Governance{Set: set, Policies: []*policies.Policy{f.policy}}
+	var err error
+	if g.Approvals, err = policies.Approvals(ctx, c, set.Namespace); err != nil {
+		g.Approvals = nil // none of them is about this policy, or it is not known: they are assumed to be missing
+	}
+	g.ReadGroup(ctx, o, c, f.named)
+	f.governance, f.view.Snapshot.Set.MaxUnavailable = g, f.view.Workload.Set.MaxUnavailable // without the limit of another policy
+	if f.stored, err = storedPolicy(ctx, c, f.policy.Typed); err != nil {
+		f.stored = nil // the plan does not need it, and to store the policy fails if it exists
+	}
+	return nil
+}
+
+// storedPolicy returns the policy of the cluster with the name of another one; nil if there is none.
+func storedPolicy(ctx context.Context, c *options.Clients, named *v1alpha1.RolloutPolicy) (*policies.Policy, error) {
+	all, err := policies.List(ctx, c, named.Namespace)
+	if at := slices.IndexFunc(all, func(p *policies.Policy) bool { return p.Typed.Name == named.Name }); at >= 0 {
+		return all[at], nil
+	}
+	return nil, err
+}
+
+// file returns the policy of --policy for the document; nil without it.
+func (f *prediction) file() *PolicyFile {
+	if f.policy == nil {
+		return nil
+	}
+	p := fileOf(f.policy.Typed)
+	if f.stored != nil {
+		p.UID, p.Generation = string(f.stored.Typed.UID), f.stored.Typed.Generation
+	}
+	return p
+}
+
+func fileOf(typed *v1alpha1.RolloutPolicy) *PolicyFile {
+	return &PolicyFile{Name: typed.Name, Namespace: typed.Namespace, Labels: typed.Labels, Annotations: typed.Annotations, Spec: &typed.Spec}
+}
+
+// policy returns the policy as it was read from the file.
+func (p *PolicyFile) policy() (*policies.Policy, error) {
+	if p.Spec == nil {
+		return nil, errors.New("reading the plan: policyFile.spec is missing: write the plan with plan --policy FILE -o json")
+	}
+	typed := &v1alpha1.RolloutPolicy{Spec: *p.Spec.DeepCopy()}
+	typed.APIVersion, typed.Kind = v1alpha1.GroupVersion().String(), policyKind
+	typed.Name, typed.Namespace, typed.Labels, typed.Annotations = p.Name, p.Namespace, p.Labels, p.Annotations
+	return usable(typed, "the plan")
+}
+
+// isOf is whether this is the policy of a text, apart from what the cluster has.
+func (p *PolicyFile) isOf(text string) error {
+	read, err := readPolicy([]byte(text), p.Namespace, "the form")
+	if err != nil {
+		return err
+	}
+	was := *p
+	was.UID, was.Generation = "", 0
+	given, err := json.Marshal(fileOf(read.Typed))
+	if err != nil {
+		return fmt.Errorf("encoding the policy: %w", err)
+	}
+	planned, err := json.Marshal(was)
+	if err != nil {
+		return fmt.Errorf("encoding the policy: %w", err)
+	}
+	if !equalJSON(given, planned) {
+		return options.Usagef("the plan is not for the rollout policy in the form: make it again")
+	}
+	return nil
+}
+
+// AppliedPolicy is what has become of the policy of a plan.
+type AppliedPolicy struct {
+	Name       string `json:"name"`
+	Generation int64  `json:"generation"`
+	Created    bool   `json:"created,omitempty"`
+	// Fields are the fields of the policy that have changed.
+	Fields []string `json:"fields,omitempty"`
+}
+
+// checkAlone returns an error if another policy of the cluster applies to the set.
+func (f *prediction) checkAlone(p *PolicyFile) error {
+	for _, other := range f.ofCluster {
+		if other.Typed.Name != p.Name {
+			return fmt.Errorf("%s applies to %s too, and nothing starts if two policies apply to a set: plan for that one, or take the set out of its spec.targets first",
+				other, f.named.Title())
+		}
+	}
+	return nil
+}
+
+// storePolicy stores the policy of a plan, unless the one of the cluster has changed since.
+func (f *prediction) storePolicy(ctx context.Context, c *options.Clients, p *PolicyFile, flags change.Flags) (*AppliedPolicy, error) {
+	switch {
+	case f.stored == nil && p.UID != "":
+		return nil, stale("rolloutpolicy/%s was deleted", p.Name)
+	case f.stored == nil:
+		return p.create(ctx, c, flags)
+	case p.UID == "":
+		return nil, stale("rolloutpolicy/%s exists now", p.Name)
+	}
+	object := change.Object{Resource: policies.Resource(), Read: f.stored.Object}
+	result, err := change.Patch(ctx, c, change.Request{Object: object, Flags: flags, Edit: p.edit})
+	if err != nil {
+		return nil, err
+	}
+	applied := &AppliedPolicy{Name: p.Name, Generation: result.Object.GetGeneration()}
+	for _, field := range result.Fields {
+		applied.Fields = append(applied.Fields, field.String())
+	}
+	return applied, nil
+}
+
+// edit changes the policy of the cluster to that of the plan.
+func (p *PolicyFile) edit(object *unstructured.Unstructured) error {
+	switch {
+	case string(object.GetUID()) != p.UID:
+		return stale("rolloutpolicy/%s was deleted and made again (UID %s, not %s)", p.Name, object.GetUID(), p.UID)
+	case object.GetGeneration() != p.Generation:
+		return stale("rolloutpolicy/%s has been changed (generation %d, not %d)", p.Name, object.GetGeneration(), p.Generation)
+	}
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.Spec)
+	if err != nil {
+		return fmt.Errorf("encoding the policy: %w", err)
+	}
+	object.Object["spec"] = spec
+	object.SetLabels(merged(object.GetLabels(), p.Labels))
+	object.SetAnnotations(merged(object.GetAnnotations(), p.Annotations))
+	return nil
+}
+
+// merged adds entries to a map.
+func merged(to, more map[string]string) map[string]string {
+	if len(more) == 0 {
+		return to
+	}
+	all := maps.Clone(more)
+	for key, value := range to {
+		if _, has := all[key]; !has {
+			all[key] = value
+		}
+	}
+	return all
+}
+
+// create creates the policy.
+func (p *PolicyFile) create(ctx context.Context, c *options.Clients, flags change.Flags) (*AppliedPolicy, error) {
+	read, err := p.policy()
+	if err != nil {
+		return nil, err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(read.Typed)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the policy: %w", err)
+	}
+	delete(content, "status")
+	object := &unstructured.Unstructured{Object: content}
+	applied := &AppliedPolicy{Name: p.Name, Created: true, Generation: 1}
+	if flags.DryRun == change.DryRunClient {
+		return applied, nil
+	}
+	how := metav1.CreateOptions{DryRun: flags.ServerSide(), FieldManager: options.FieldManager, FieldValidation: metav1.FieldValidationStrict}
+	_, err = c.Dynamic.Resource(policies.Resource()).Namespace(p.Namespace).Create(ctx, object, how)
+	if apierrors.IsAlreadyExists(err) {
+		return nil, stale("rolloutpolicy/%s exists now", p.Name)
+	}
+	if err != nil {
+		return nil, options.Explain(err, options.Request{Verb: "create", Resource: policies.Resource().GroupResource(), Namespace: p.Namespace, Name: p.Name})
+	}
+	return applied, nil
+}
+
+// noteOthers names the other sets that the policy of a plan applies to: the plan says nothing about them.
+func (f *prediction) noteOthers(ctx context.Context, o *options.Options, c *options.Clients) {
+	sets, err := resolver.Readable(ctx, o, c, false)
+	if err != nil {
+		o.Note("it is not known to which other sets the policy applies: %v", err)
+		return
+	}
+	var names []string
+	for _, set := range sets {
+		if set.String() != f.named.String() && f.policy.Rules.Selects(policies.SetOf(set)) {
+			names = append(names, set.String())
+		}
+	}
+	if len(names) > 0 {
+		o.Note("rolloutpolicy/%s also applies to %s, which the plan is not about", f.policy.Typed.Name, strings.Join(names, ", "))
+	}
+}
+
+// text says what has become of the policy, a line each.
+func (p *AppliedPolicy) text(dryRun bool) string {
+	lines := make([]string, 0, 1+len(p.Fields))
+	switch {
+	case dryRun && p.Created:
+		lines = append(lines, "rolloutpolicy/"+p.Name+" would be created")
+	case p.Created:
+		lines = append(lines, "rolloutpolicy/"+p.Name+" was created")
+	case len(p.Fields) == 0:
+		lines = append(lines, "rolloutpolicy/"+p.Name+" is unchanged")
+	case dryRun:
+		lines = append(lines, "rolloutpolicy/"+p.Name+" would be edited:")
+	default:
+		lines = append(lines, fmt.Sprintf("rolloutpolicy/%s was edited: generation %d", p.Name, p.Generation))
+	}
+	for _, field := range p.Fields {
+		lines = append(lines, "  "+options.Printable(field))
+	}
+	return strings.Join(lines, "\n")
+}
