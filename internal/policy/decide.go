@@ -344,10 +344,13 @@ func (r *run) gate() {
 		r.out.Gate = &rollout.Gate{InFlight: -1, Starts: -1}
 	}
 	r.out.Gate.Holds, r.out.Gate.Joining = r.holds, r.joining
-	if r.p != nil && r.p.Latest {
+	if r.p != nil && r.p.Latest && !r.isBad() {
 		r.out.Gate.Joining = rollout.NoRevision
 	}
 }
+
+// isBad is whether the target has failed or was rejected.
+func (r *run) isBad() bool { return r.failure != nil || !r.atRest() && r.rejected() }
 
 // pace limits how many updates start.
 func (r *run) pace() {

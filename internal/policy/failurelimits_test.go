@@ -106,3 +106,34 @@ func TestFailedNodesCountInTheirWave(t *testing.T) {
 		t.Errorf("failure %+v", f)
 	}
 }
+
+// A node that joins gets no pod of a revision that has failed, or was rejected, also with joiningNodes: Latest.
+func TestJoiningNodesDoNotGetAFailedRevision(t *testing.T) {
+	for name, turns := range map[string]func(w *world){
+		"failed": func(w *world) {
+			w.fails("a", pulls)
+			w.fails("b", pulls)
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseFailed, "canary")
+			w.pass(time.Second)
+			w.want("abc", v1alpha1.PhaseUndoing, "canary")
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseFailed, "canary")
+		},
+		"rejected": func(w *world) {
+			w.approve("no", "", "v2", v1alpha1.Reject)
+			w.pass(time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := canary(t, judged+"joiningNodes: Latest\n")
+			turns(w)
+			w.join("k", w.s.Now, 0)
+			w.node("k").Pods = nil
+			w.pass(time.Second)
+			if w.roll(); w.node("k").Pods == nil || w.node("k").Pods[0].Revision != 0 {
+				t.Errorf("the node that joins gets %+v, want a pod of v1", w.node("k").Pods)
+			}
+		})
+	}
+}
