@@ -372,14 +372,14 @@ func TestBrokenNodesWaitForTheStatus(t *testing.T) {
 
 // A pod that was taken out of use for its update, which begins only in a later pass because writes are slow, is not broken: its node is not held back.
 func TestPodsThatWereTakenOutAreNotBroken(t *testing.T) {
-	for _, state := range []rollout.InPlace{rollout.InPlaceMarked, rollout.InPlaceArrived} {
+	for _, state := range []rollout.Pod{{InPlace: rollout.InPlaceMarked}, {InPlace: rollout.InPlaceArrived}, {Doubtful: true, Ready: true}} {
 		w := newWorld(t, judged)
-		w.put("a", 0, false)
-		w.node("a").Pods[0].InPlace = state
+		w.put("a", 0, state.Ready)
+		w.node("a").Pods[0].InPlace, w.node("a").Pods[0].Doubtful = state.InPlace, state.Doubtful
 		w.stored = &v1alpha1.SetStatus{TargetRevision: "agent-v1", TargetNumber: 1}
 		w.pass(0)
 		if names := w.last.NotReadyBefore; len(names) != 0 || strings.Contains(w.verdicts(), "a:wait-wave") {
-			t.Errorf("%v: the status names %v, verdicts %s", state, names, w.verdicts())
+			t.Errorf("%+v: the status names %v, verdicts %s", state, names, w.verdicts())
 		}
 	}
 }

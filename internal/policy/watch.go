@@ -128,7 +128,7 @@ func (r *run) awaitNotes() {
 // writes are slow, the update begins in a later pass, and a node that is held back meanwhile would be put back into use, and taken out again, for ever.
 func takenOut(n *rollout.Node) bool {
 	return slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool {
-		return !p.Deleting && (p.InPlace == rollout.InPlaceMarked || p.InPlace == rollout.InPlaceArrived)
+		return !p.Deleting && (p.InPlace == rollout.InPlaceMarked || p.InPlace == rollout.InPlaceArrived || p.Doubtful)
 	})
 }
 
