@@ -160,6 +160,29 @@ func TestNodesThatWereBrokenBefore(t *testing.T) {
 	w.want("", v1alpha1.PhaseFailed, "canary")
 }
 
+// A manager that ends after it has deleted a broken pod, and before it has created the next one, leaves a node without a pod: the next manager knows from the status
+// that the node was broken before.
+func TestNodeThatWasBrokenBeforeAndHasNoPod(t *testing.T) {
+	w := newWorld(t, strings.Replace(judged, "maxFailedNodes: 1", "maxFailedNodes: 0", 1))
+	w.put("a", 0, false)
+	w.pass(0)
+	if names := w.last.NotReadyBefore; !slices.Equal(names, []string{"a"}) {
+		t.Fatalf("the status names %v, want a", names)
+	}
+	w.node("a").Pods = nil
+	w.lead()
+	w.pass(time.Second)
+	if names := w.last.NotReadyBefore; !slices.Equal(names, []string{"a"}) {
+		t.Errorf("the status of the next manager names %v, want a", names)
+	}
+	w.put("a", 1, false)
+	w.pass(time.Second)
+	w.pass(10 * time.Minute)
+	if w.out.Fail != nil {
+		t.Errorf("the revision fails: %s", w.out.Fail.Message)
+	}
+}
+
 // A revision that fails only during the soak has failed as well, although its pods are available.
 func TestFailureDuringTheSoak(t *testing.T) {
 	w := canary(t, judged)
