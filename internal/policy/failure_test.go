@@ -404,6 +404,15 @@ func TestPodsThatWereTakenOutAreNotBroken(t *testing.T) {
 		if names := w.last.NotReadyBefore; len(names) != 0 || strings.Contains(w.verdicts(), "a:wait-wave") {
 			t.Errorf("%+v: the status names %v, verdicts %s", state, names, w.verdicts())
 		}
+
+		// One that was broken before stays so.
+		w.node("a").Pods[0].InPlace, w.node("a").Pods[0].Doubtful, w.node("a").Pods[0].Ready = rollout.InPlaceNone, false, false
+		w.pass(0)
+		w.node("a").Pods[0].InPlace, w.node("a").Pods[0].Doubtful = state.InPlace, state.Doubtful
+		w.pass(time.Second)
+		if names := w.last.NotReadyBefore; !slices.Equal(names, []string{"a"}) {
+			t.Errorf("%+v: the status names %v, want a", state, names)
+		}
 	}
 }
 

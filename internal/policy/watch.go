@@ -158,8 +158,9 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		if known && w.before && w.uid == "" {
 			w.down += max(r.in.Elapsed, 0)
 		}
-		// An earlier manager may have deleted the broken pod, and this one does not know for what.
-		return watched{before: true, down: w.down}, broken || known && w.before && w.uid == "" && len(n.Pods) == 0
+		// An earlier manager may have deleted the broken pod, and this one does not know for what; and a broken pod may have been taken out of use as well.
+		stays := known && w.before && w.uid == "" && (len(n.Pods) == 0 || takenOut(n))
+		return watched{before: true, down: w.down}, broken || stays
 	case p == nil:
 		if len(n.Pods) > 0 {
 			return w, known // the old one is terminating
