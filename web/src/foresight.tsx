@@ -7,7 +7,7 @@ import { useState } from "preact/hooks";
 import { Applied } from "./applied";
 import { Cell, Details, Head, seconds, span } from "./model";
 import { Player } from "./player";
-import { Asked, Confirm, run, useRights } from "./verbs";
+import { Asked, Confirm, run, save, useRights } from "./verbs";
 
 interface PlannedNode { name: string; verdict: string; wave?: number; message: string; start?: string; end?: string }
 
@@ -49,6 +49,8 @@ interface Props { head: Head; details?: Details; cells: Map<string, Cell>; fores
 export function Foresight({ head, details, cells, foreseen, show }: Props) {
   const [images, setImages] = useState<Record<string, string>>({});
   const [partition, setPartition] = useState("");
+  const [selector, setSelector] = useState<string>();
+  const [policy, setPolicy] = useState<string>();
   const [problem, setProblem] = useState("");
   const [line, setLine] = useState("");
   const [busy, setBusy] = useState(false);
@@ -64,6 +66,12 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
   }
   if (partition) {
     flags.partition = partition;
+  }
+  if (selector !== undefined && selector !== (details?.selector || "")) {
+    flags.selector = selector;
+  }
+  if (policy !== undefined) {
+    flags.policy = policy;
   }
   const inputs = JSON.stringify(flags), outdated = planned !== inputs;
   const total = foreseen ? Math.max(0, ...foreseen.plan.nodes.map((n) => seconds(n.end) ?? seconds(n.start) ?? 0)) : 0;
@@ -91,7 +99,8 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
     }
     setBusy(false);
   };
-  const denied = rights?.apply;
+  const edits = Object.keys(flags), ofPolicy = head.policy ? "right:policy" : "right:new-policy";
+  const denied = (edits.some((f) => f !== "policy") && rights?.apply) || (policy !== undefined && rights?.[ofPolicy]) || "";
   return (
     <Fragment>
       {applied && <Applied plan={applied} cells={cells} close={() => apply(undefined)} />}
@@ -102,6 +111,12 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
             <label key={c.name}>Image of {c.name} <input class="wide" value={images[c.name] ?? c.image} onInput={(e) => setImages({ ...images, [c.name]: e.currentTarget.value })} /></label>
           ))}
           {head.advanced && <label>Partition <input value={partition} placeholder={details?.partition || "0"} onInput={(e) => setPartition(e.currentTarget.value.trim())} /></label>}
+          {head.advanced && <label>Canary: only nodes with the labels <input class="wide" value={selector ?? details?.selector ?? ""} placeholder="all nodes; for example zone=a"
+            onInput={(e) => setSelector(e.currentTarget.value.trim())} /></label>}
+          {details && <label><input type="checkbox" checked={policy !== undefined} onChange={(e) => setPolicy(e.currentTarget.checked ? details.policyText : undefined)} />
+            {head.policy ? " edit the rollout policy" : " with a new rollout policy"}</label>}
+          {policy !== undefined && <label class="text">Rollout policy, as YAML
+            <textarea rows={Math.min(24, policy.split("\n").length + 1)} spellcheck={false} value={policy} onInput={(e) => setPolicy(e.currentTarget.value)} /></label>}
           <button type="submit" disabled={busy}>{busy ? "Planning …" : "Show the plan"}</button>
           {foreseen && <button type="button" onClick={() => show(undefined)}>Back to now</button>}
         </form>
@@ -120,9 +135,11 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
               move={(at) => show({ ...foreseen, at })}>
               {foreseen.at >= 0 && <button type="button" onClick={() => show({ ...foreseen, at: -1 })}>Verdicts</button>}
             </Player>}
-            {line && <p class="line"><code>{line}</code></p>}
-            <p><button type="button" class="main" disabled={!rights || !!denied || outdated} title={denied}
+            {line && <p class="line"><code>{line}</code>
+              {planned.includes('"policy":') && <> <button type="button" onClick={() => save("policy.yaml", JSON.parse(planned).policy)}>Save policy.yaml</button></>}</p>}
+            <p><button type="button" class="main" disabled={!rights || !!denied || outdated} title={denied && "You may not do that: " + denied}
               onClick={() => ask({ verb: "apply", flags: JSON.parse(planned), plan: foreseen.plan })}>Apply this plan …</button>
+              {denied && <span class="denied"> You may not do that: {denied}</span>}
               {outdated && " The plan is for other values than those above: show it again."}</p>
           </div>
         )}

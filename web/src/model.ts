@@ -40,7 +40,7 @@ export interface Revision { name: string; hash: string; number: number; created:
 export interface Condition { type: string; status: string; reason?: string; message?: string; since?: string }
 
 export interface Details {
-  conditions: Condition[]; paused: boolean; partition?: string; containers: { name: string; image: string }[];
+  conditions: Condition[]; paused: boolean; partition?: string; selector?: string; hook?: boolean; policyText: string; containers: { name: string; image: string }[];
   events: { type: string; reason: string; message: string; count: number; last: string }[];
   policy?: {
     suspend?: boolean;

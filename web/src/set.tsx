@@ -11,7 +11,7 @@ import { Pods } from "./node";
 import { Badge, Bar, Conditions, Table, Warnings } from "./parts";
 import { Playback, Replayed, wall } from "./playback";
 import { Picture, Tile, TileGroup } from "./picture";
-import { Actions, run } from "./verbs";
+import { Actions, Confirm, run, useRights, waitsForHook } from "./verbs";
 
 const zone = "topology.kubernetes.io/zone";
 
@@ -215,6 +215,8 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
   const [details, setDetails] = useState<NodeDetails>();
   const [why, setWhy] = useState<Outcome>();
   const [busy, setBusy] = useState(false);
+  const [releasing, release] = useState(false);
+  const rights = useRights(head.namespace, head.set);
   const state = cell ? cell.v + JSON.stringify(cell.p) : "";
   useEffect(() => {
     const cut = new AbortController();
@@ -237,6 +239,9 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
         <Pods node={details} />
         <Conditions all={details.conditions} />
       </Fragment>}
+      {cell?.v === waitsForHook && <p><button type="button" disabled={!rights || !!rights.release} title={rights?.release} onClick={() => release(true)}>release the pod from its hook</button>
+        {rights?.release && " You may not do that: " + rights.release}</p>}
+      {releasing && <Confirm head={head} asked={{ verb: "release", node }} close={() => release(false)} />}
       <p><button type="button" disabled={busy} onClick={explain}>{busy ? "Reading …" : "Explain with rules and values"}</button></p>
       {why?.error && <p class="warning">{why.error}</p>}
       {why?.data && <Explanation of={why.data} />}
@@ -303,6 +308,8 @@ function Waves({ policy, details }: { policy: Policy; details?: Details }) {
 
 function Revisions({ head, all }: { head: Head; all: Revision[] }) {
   const [diff, setDiff] = useState<Outcome>();
+  const [back, goBack] = useState<number>();
+  const rights = useRights(head.namespace, head.set);
   const show = (from: number, to: number) => {
     run(head, { verb: "diff", arguments: [String(from), String(to)] }).then(setDiff, (e: Error) => setDiff({ line: "", error: e.message }));
   };
@@ -312,15 +319,17 @@ function Revisions({ head, all }: { head: Head; all: Revision[] }) {
   ].filter(Boolean).join(", ");
   return (
     <div>
-      <Table caption="Revisions" head={["Number", "Revision", "Created", "Pods", "Images", "State", "Difference"]}>
+      <Table caption="Revisions" head={["Number", "Revision", "Created", "Pods", "Images", "State", "Difference", "Return"]}>
         {all.map((r, i) => (
           <tr key={r.name}>
             <td>{r.number}</td><td><code>{r.hash}</code></td><td>{ago(r.created)}</td><td>{r.pods}</td><td>{(r.images || []).map((x) => <div key={x}><code>{x}</code></div>)}</td>
             <td>{state(r) || "–"}</td>
             <td>{all[i + 1] && <button type="button" onClick={() => show(all[i + 1].number, r.number)}>from {all[i + 1].number}</button>}</td>
+            <td>{!r.current && <button type="button" disabled={!rights || !!rights.undo} title={rights?.undo} onClick={() => goBack(r.number)}>undo to {r.number}</button>}</td>
           </tr>
         ))}
       </Table>
+      {back !== undefined && <Confirm head={head} asked={{ verb: "undo", flags: { "to-revision": String(back) } }} close={() => goBack(undefined)} />}
       {diff?.error && <p class="warning">{diff.error}</p>}
       {diff?.data && <pre class="diff">{String(diff.data.diff || "They do not differ.").split("\n").map((text, i) => (
         <span key={i} class={text.startsWith("+") ? "added" : text.startsWith("-") ? "removed" : ""}>{text + "\n"}</span>

@@ -8,28 +8,70 @@ import { read, query, send } from "./api";
 import { Details, Head, Outcome } from "./model";
 
 /** Asked is a verb with its values. plan is the document to apply, as the server has sent it. */
-export interface Asked { verb: string; arguments?: string[]; flags?: Record<string, string>; plan?: object }
+export interface Asked { verb: string; node?: string; arguments?: string[]; flags?: Record<string, string>; plan?: object }
 
-export async function run(head: Head, asked: Asked & { node?: string }, dryRun = false): Promise<Outcome> {
+/** Value is what a person enters for a verb before it is tried. */
+interface Value { label: string; now: string; hint: string }
+
+export async function run(head: Head, asked: Asked, dryRun = false): Promise<Outcome> {
   return send<Outcome>(asked.plan ? "apply" : "verb", { ...asked, namespace: head.namespace, set: head.set, dryRun });
 }
 
-/** useRights returns why the user may not use verbs. */
+/** reviews are the answers about rights of the last seconds: several parts of a page ask for them at once. */
+const reviews = new Map<string, Promise<Record<string, string>>>();
+
+function readRights(path: string): Promise<Record<string, string>> {
+  let answer = reviews.get(path);
+  if (!answer) {
+    reviews.set(path, (answer = read<Record<string, string>>(path)));
+    setTimeout(() => reviews.delete(path), 5000);
+  }
+  return answer;
+}
+
+/** useRights returns why the user may not use verbs: by verb, and for rights, as right:policy. */
 export function useRights(namespace: string, set: string): Record<string, string> | undefined {
   const [rights, setRights] = useState<Record<string, string>>();
   useEffect(() => {
-    const cut = new AbortController();
-    read<Record<string, string>>("rights" + query({ namespace, set }), cut.signal).then(setRights, () => undefined);
-    return () => cut.abort();
+    let left = false;
+    readRights("rights" + query({ namespace, set })).then((all) => left || setRights(all), () => undefined);
+    return () => {
+      left = true;
+    };
   }, [namespace, set]);
   return rights;
 }
 
 const says: Record<string, string> = {
   pause: "Start no further updates", resume: "Resume a paused update, or a suspended policy", undo: "Return to the previous revision",
+  suspend: "Suspend the rollout policy: start no further updates of the sets that it applies to",
+  partition: "That many nodes keep their pod, all others are updated", canary: "Update only the nodes with these labels; without labels all nodes again",
+  "set-image": "Change the image of a container of the template, which rolls out", restart: "Recreate all pods, as an update would, within the budget",
+  release: "Release pods that wait for the preDelete hook, so that they are deleted. The work that the hook waits for is not done",
   approve: "Approve the wave that waits", promote: "End the soak of the wave now", reject: "Let no further node get this revision", retry: "Try a failed revision again",
   apply: "Make exactly the edit of this plan. The plan is made again first; if another one comes out, nothing is changed",
 };
+
+/** valueOf is what a verb needs; nothing for most. */
+function valueOf(verb: string, details?: Details): Value | undefined {
+  const first = details?.containers[0];
+  switch (verb) {
+    case "partition":
+      return { label: "Nodes that keep their pod", now: details?.partition || "0", hint: "a number, or a percentage such as 90%" };
+    case "canary":
+      return { label: "Labels of the nodes to update", now: details?.selector || "", hint: "zone=a,disk!=old; empty for all nodes" };
+    case "set-image":
+      return { label: "Container and image", now: first ? first.name + "=" + first.image : "", hint: "CONTAINER=IMAGE" };
+  }
+}
+
+/** asking is a verb with the value that was entered. */
+function asking(asked: Asked, value?: string): Asked {
+  if (value === undefined) {
+    return asked;
+  }
+  return asked.verb === "canary" && value === "" ? { ...asked, flags: { off: "true" } } : { ...asked, arguments: [value] };
+}
 
 /** offered are the actions that make sense for a set now. */
 function offered(head: Head, details?: Details): string[] {
@@ -41,59 +83,83 @@ function offered(head: Head, details?: Details): string[] {
   if (paused) {
     verbs.push("resume");
   }
+  if (details?.policy && !details.policy.suspend) {
+    verbs.push("suspend");
+  }
+  if (head.advanced) {
+    verbs.push("partition", "canary");
+  }
+  if (head.verdicts?.some((v) => v.verdict === waitsForHook)) {
+    verbs.push("release");
+  }
   const phase = head.policy?.phase || "";
   if (head.policy && phase !== "Complete" && phase !== "Stalled") {
     verbs.push(...(phase === "Failed" || phase === "Undoing" ? ["retry"] : ["approve", "promote", "reject"]));
   }
-  return [...verbs, "undo"];
+  return [...verbs, "set-image", "restart", "undo"];
+}
+
+/** waitsForHook is the verdict of a node whose pod waits for a preDelete hook. */
+export const waitsForHook = "wait-hook";
+
+/** deniedFor is why the user may not use a verb on a set now; empty if that is allowed. */
+function deniedFor(verb: string, rights: Record<string, string> = {}, details?: Details): string {
+  if (verb === "resume" && !details?.paused) {
+    return rights.suspend || ""; // it is the policy that is resumed
+  }
+  return rights[verb] || "";
 }
 
 export function Actions({ head, details }: { head: Head; details?: Details }) {
   const rights = useRights(head.namespace, head.set);
   const [asked, ask] = useState<Asked>();
+  const verbs = offered(head, details), reasons = new Set(verbs.map((v) => deniedFor(v, rights, details)).filter(Boolean));
   return (
     <div class="actions" role="group" aria-label="Actions">
-      {offered(head, details).map((verb) => {
-        const denied = rights?.[verb];
+      {verbs.map((verb) => {
+        const denied = deniedFor(verb, rights, details);
         return (
-          <button type="button" key={verb} disabled={!rights || !!denied} title={denied ? "You may not do that: " + denied : says[verb]} onClick={() => ask({ verb })}>
+          <button type="button" key={verb} disabled={!rights || !!denied} title={denied ? "You may not do that: " + denied : says[verb]} 
+            onClick={() => ask(verb === "release" ? { verb, flags: { all: "true" } } : { verb })}>
             {verb}
           </button>
         );
       })}
-      {rights && Object.keys(rights).length > 0 && <details class="denied"><summary>Why some are disabled</summary>
-        {[...new Set(Object.values(rights))].map((text) => <p key={text}>{text}</p>)}</details>}
-      {asked && <Confirm head={head} asked={asked} close={() => ask(undefined)} />}
+      {reasons.size > 0 && <details class="denied"><summary>Why some are disabled</summary>{[...reasons].map((text) => <p key={text}>{text}</p>)}</details>}
+      {asked && <Confirm head={head} asked={asked} value={valueOf(asked.verb, details)} close={() => ask(undefined)} />}
     </div>
   );
 }
 
 const withReason = ["approve", "promote", "reject", "retry"];
 
-/** save offers a plan as a file, for the command that is shown. */
-function save(plan: object) {
-  const link = document.createElement("a"), url = URL.createObjectURL(new Blob([JSON.stringify(plan)], { type: "application/json" }));
+/** save offers a file for the command that is shown. */
+export function save(name: string, text: string) {
+  const link = document.createElement("a"), url = URL.createObjectURL(new Blob([text], { type: "application/octet-stream" }));
   link.href = url;
-  link.download = "plan.json";
+  link.download = name;
   link.click();
   URL.revokeObjectURL(url);
 }
 
 interface ConfirmProps {
   head: Head; asked: Asked; close: () => void;
+  /** value is what the verb needs before it can be tried. */
+  value?: Value;
   /** again shows a new plan, and after is called when it has been done. */
   again?: () => void; after?: () => void;
 }
 
 /** Confirm shows what an action would do, and does it. */
-export function Confirm({ head, asked, close, again, after }: ConfirmProps) {
+export function Confirm({ head, asked, value, close, again, after }: ConfirmProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [tried, setTried] = useState<Outcome>();
   const [done, setDone] = useState<Outcome>();
-  const [busy, setBusy] = useState(true);
+  const [busy, setBusy] = useState(!value);
+  const [entered, enter] = useState(value?.now);
   const [reason, setReason] = useState("");
-  const flags = { ...asked.flags, ...(reason ? { reason } : {}) };
-  const request = { ...asked, flags };
+  const wanted = asking(asked, entered?.trim());
+  const request = { ...wanted, flags: { ...wanted.flags, ...(reason ? { reason } : {}) } };
   const call = (dryRun: boolean, take: (o: Outcome) => void) => {
     setBusy(true);
     run(head, request, dryRun).then((o) => {
@@ -105,15 +171,20 @@ export function Confirm({ head, asked, close, again, after }: ConfirmProps) {
   };
   useEffect(() => {
     dialog.current!.showModal();
-    call(true, setTried);
+    if (!value) {
+      call(true, setTried);
+    }
   }, []);
   const shown = done || tried, stale = shown?.stale;
   const line = (shown?.line || "").replace(" --dry-run=server", "") + (reason && !done && !shown?.line.includes("--reason") ? " --reason='" + reason.replaceAll("'", "'\\''") + "'" : "");
   return (
     <dialog ref={dialog} onClose={close} aria-labelledby="confirm-title">
-      <h2 id="confirm-title">{asked.plan ? "Apply this plan to" : asked.verb} {head.namespace}/{head.set}?</h2>
+      <h2 id="confirm-title">{asked.plan ? "Apply this plan to" : asked.verb} {head.namespace}/{head.set}{asked.node && ", node " + asked.node}?</h2>
       {says[asked.verb] && <p>{says[asked.verb]}.</p>}
-      {!shown && <p>Asking the API server what it would do …</p>}
+      {value && !done && <form class="tools" onSubmit={(e) => { e.preventDefault(); call(true, setTried); }}>
+        <label>{value.label} <input class="wide" value={entered} placeholder={value.hint} onInput={(e) => { enter(e.currentTarget.value); setTried(undefined); }} /></label>
+        <button type="submit" disabled={busy}>Show what it would do</button></form>}
+      {!shown && busy && <p>Asking the API server what it would do …</p>}
       {stale ? (
         <div class="warning" role="alert" data-stale>
           <p>The plan is no longer valid, and nothing has been changed:</p>
@@ -125,7 +196,7 @@ export function Confirm({ head, asked, close, again, after }: ConfirmProps) {
       {!done && !tried?.error && withReason.includes(asked.verb) &&
         <label>Reason, for other people <input value={reason} maxLength={1000} onInput={(e) => setReason(e.currentTarget.value)} /></label>}
       {shown?.line && <p class="line"><code>{line}</code> <button type="button" onClick={() => void navigator.clipboard?.writeText(line)}>Copy</button>
-        {asked.plan && <> <button type="button" onClick={() => save(asked.plan!)}>Save plan.json</button></>}</p>}
+        {asked.plan && <> <button type="button" onClick={() => save("plan.json", JSON.stringify(asked.plan))}>Save plan.json</button></>}</p>}
       <p class="buttons">
         {stale && again && <button type="button" class="main" onClick={() => { dialog.current!.close(); again(); }}>Show the new plan</button>}
         {!done && !stale && <button type="button" class="main" disabled={busy || !tried || !!tried.error} onClick={() => call(false, setDone)}>{asked.verb} {head.set}</button>}

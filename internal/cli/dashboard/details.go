@@ -12,10 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
 )
 
 const (
@@ -43,8 +46,14 @@ type details struct {
 	Paused     bool        `json:"paused"`
 	Containers []container `json:"containers"`
 	Partition  string      `json:"partition,omitempty"`
+	// Selector selects the nodes of a canary; it is empty without one.
+	Selector string `json:"selector,omitempty"`
+	// Hook is whether the set has a preDelete hook.
+	Hook bool `json:"hook,omitempty"`
 	// Policy is the specification of the first policy that applies.
 	Policy *v1alpha1.RolloutPolicySpec `json:"policy,omitempty"`
+	// PolicyText is that policy as YAML; without one it is a new policy, as policy init writes it.
+	PolicyText string `json:"policyText"`
 	// Errors are about what cannot be read.
 	Errors []string `json:"errors,omitempty"`
 }
@@ -63,6 +72,7 @@ func readDetails(ctx context.Context, s *server, m *inspect.Evaluation) *details
 	if p := m.Governance.Policy(); p != nil {
 		d.Policy = &p.Typed.Spec
 	}
+	d.PolicyText = policyText(m)
 	object, err := s.clients.Dynamic.Resource(m.Set.Resource).Namespace(m.Set.Namespace()).Get(ctx, m.Set.Name(), metav1.GetOptions{})
 	if err != nil {
 		d.Errors = append(d.Errors, options.Explain(err, options.Request{
@@ -92,6 +102,11 @@ func (d *details) take(object map[string]any) {
 	if value, has, _ := unstructured.NestedFieldNoCopy(object, "spec", "updateStrategy", "rollingUpdate", "partition"); has {
 		d.Partition = fmt.Sprint(value)
 	}
+	if selector, has, _ := unstructured.NestedMap(object, "spec", "updateStrategy", "rollingUpdate", "selector"); has && len(selector) > 0 {
+		d.Selector = selectorText(selector)
+	}
+	hook, _, _ := unstructured.NestedMap(object, "spec", "lifecycle", "preDelete")
+	d.Hook = len(hook) > 0
 	containers, _, _ := unstructured.NestedSlice(object, "spec", "template", "spec", "containers")
 	for _, one := range containers {
 		fields, _ := one.(map[string]any)
@@ -99,6 +114,35 @@ func (d *details) take(object map[string]any) {
 		image, _ := fields["image"].(string)
 		d.Containers = append(d.Containers, container{name, image})
 	}
+}
+
+// selectorText is a selector as it is typed; empty for one that cannot be read.
+func selectorText(selector map[string]any) string {
+	typed := &metav1.LabelSelector{}
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(selector, typed) != nil {
+		return ""
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(typed)
+	if err != nil {
+		return ""
+	}
+	return parsed.String()
+}
+
+// policyText is the policy of a set as YAML, or a new one.
+func policyText(m *inspect.Evaluation) string {
+	if len(m.Governance.Policies) == 0 {
+		return policies.Manifest(m.Set)
+	}
+	typed := m.Governance.Policies[0].Typed
+	data, err := yaml.Marshal(map[string]any{
+		"apiVersion": v1alpha1.GroupVersion().String(), "kind": "RolloutPolicy",
+		"metadata": map[string]string{"name": typed.Name, "namespace": typed.Namespace}, "spec": typed.Spec,
+	})
+	if err != nil {
+		return "# " + err.Error()
+	}
+	return string(data)
 }
 
 // nodeDetails are about a node, whatever sets run there.

@@ -312,7 +312,7 @@ func TestVerbs(t *testing.T) {
 		`{"verb": "pause", "namespace": "default", "set": "x", "flags": {"kubeconfig": "y"}}`:                              "does not offer --kubeconfig",
 		`{"verb": "pause", "namespace": "default", "set": "x", "arguments": ["y"]}`:                                        "takes 0 arguments",
 		`{"verb": "pause", "namespace": "default", "set": "--kubeconfig=y"}`:                                               "there is neither",
-		`{"verb": "pause", "namespace": "default", "set": "x", "node": "y"}`:                                               "explain-node only",
+		`{"verb": "pause", "namespace": "default", "set": "x", "node": "y"}`:                                               "explain-node and release only",
 		`{"verb": "pause", "surprise": 1}`:                                                                                 "cannot be read",
 		`{"verb": "plan", "namespace": "default", "set": "x", "dryRun": true}`:                                             "changes nothing",
 		`{"verb": "plan", "namespace": "default", "set": "ads/agent", "flags": {"image": "-f", "filename": "/etc/hosts"}}`: "does not offer --filename",

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -25,6 +26,8 @@ import (
 
 // verb describes a verb of the plugin that the page can use.
 type verb struct {
+	// command are the words of the verb, if it has another name on the page.
+	command []string
 	// flags are those that a request may give, and arguments the number of arguments after the set.
 	flags     []string
 	arguments int
@@ -38,12 +41,26 @@ type verb struct {
 
 // The rights that verbs need.
 const (
-	changeSet = "set"
-	decide    = "approval"
+	changeSet    = "set"
+	changePolicy = "policy"
+	createPolicy = "new-policy"
+	decide       = "approval"
+	changePod    = "pod"
 )
 
 // planFlags are the flags with which the page makes plans.
-func planFlags() []string { return []string{"image", "partition", "max-unavailable"} }
+func planFlags() []string {
+	return []string{"image", "partition", "selector", "max-unavailable", "paused", policyFlag}
+}
+
+const (
+	// policyFlag has a rollout policy as text: the verb reads it from its standard input.
+	policyFlag = "policy"
+	// offFlag ends a canary, in place of a selector.
+	offFlag = "off"
+	// allFlag releases all pods that wait for a hook, in place of those on a node.
+	allFlag = "all"
+)
 
 // offered are the verbs that the page can use.
 func offered() map[string]verb {
@@ -56,7 +73,11 @@ func offered() map[string]verb {
 		"resume":       {right: changeSet},
 		"set-image":    {arguments: 1, right: changeSet},
 		"partition":    {arguments: 1, right: changeSet},
-		"undo":         {right: changeSet},
+		"canary":       {flags: []string{offFlag}, arguments: 1, right: changeSet},
+		"restart":      {right: changeSet},
+		"suspend":      {right: changePolicy},
+		"release":      {command: []string{"pre-delete", "release"}, flags: []string{allFlag}, right: changePod},
+		"undo":         {flags: []string{"to-revision"}, right: changeSet},
 		"approve":      {flags: []string{"wave", "reason"}, right: decide},
 		"promote":      {flags: []string{"wave", "reason"}, right: decide},
 		"reject":       {flags: []string{"reason"}, right: decide},
@@ -90,27 +111,53 @@ type outcome struct {
 	Stale []string `json:"stale,omitempty"`
 }
 
-// arguments returns the command line of a request, without the program.
-func (r *request) arguments() ([]string, error) {
-	v, known := offered()[r.Verb]
-	switch {
-	case !known:
-		return nil, options.Usagef("the dashboard does not offer the verb %q", r.Verb)
-	case len(r.Arguments) != v.arguments:
-		return nil, options.Usagef("%s takes %d arguments after the set", r.Verb, v.arguments)
-	case v.reads && r.DryRun:
-		return nil, options.Usagef("%s changes nothing", r.Verb)
-	case (r.Node != "") != (r.Verb == "explain-node"):
-		return nil, options.Usagef("a node is named for explain-node only")
-	case (r.Plan != nil) != v.planned:
-		return nil, options.Usagef("a plan is sent for apply only")
+// check returns an error for a request that the verb is not offered for.
+func (r *request) check(v verb) error {
+	wanted, all := v.arguments, r.has(allFlag)
+	if r.has(offFlag) {
+		wanted = 0
 	}
-	args := []string{r.Verb}
+	switch {
+	case len(r.Arguments) != wanted:
+		return options.Usagef("%s takes %d arguments after the set", r.Verb, wanted)
+	case v.reads && r.DryRun:
+		return options.Usagef("%s changes nothing", r.Verb)
+	case (r.Node != "") != (r.Verb == "explain-node" || r.Verb == "release" && !all):
+		return options.Usagef("a node is named for explain-node and release only")
+	case (r.Plan != nil) != v.planned:
+		return options.Usagef("a plan is sent for apply only")
+	default:
+		return nil
+	}
+}
+
+func (r *request) has(flag string) bool {
+	_, has := r.Flags[flag]
+	return has
+}
+
+// arguments returns the command line of a request, without the program: first the words of the verb, then two dashes or flags.
+func (r *request) arguments() (words, args []string, err error) {
+	v, known := offered()[r.Verb]
+	if !known {
+		return nil, nil, options.Usagef("the dashboard does not offer the verb %q", r.Verb)
+	}
+	if err := r.check(v); err != nil {
+		return nil, nil, err
+	}
+	if words = v.command; words == nil {
+		words = []string{r.Verb}
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Flags)) {
-		if !slices.Contains(v.flags, name) {
-			return nil, options.Usagef("the dashboard does not offer --%s of %s", name, r.Verb)
-		}
-		if !v.planned {
+		switch {
+		case !slices.Contains(v.flags, name):
+			return nil, nil, options.Usagef("the dashboard does not offer --%s of %s", name, r.Verb)
+		case v.planned && name == policyFlag:
+			args = append(args, "--with-policy")
+		case v.planned:
+		case name == policyFlag:
+			args = append(args, "--policy=-")
+		default:
 			args = append(args, "--"+name+"="+r.Flags[name])
 		}
 	}
@@ -118,24 +165,31 @@ func (r *request) arguments() ([]string, error) {
 		args = append(args, "--dry-run=server")
 	}
 	if v.planned {
-		return append(args, "--plan=-"), nil
+		return words, append(args, "--plan=-"), nil
 	}
 	// What follows two dashes is never a flag.
 	args = append(args, "--")
-	if r.Node != "" {
+	switch {
+	case r.Node != "" && r.Verb == "release":
+		args = append(args, "node/"+r.Node)
+	case r.Node != "":
 		args = append(args, r.Node)
 	}
-	return append(append(args, r.Set), r.Arguments...), nil
+	return words, append(append(args, r.Set), r.Arguments...), nil
 }
 
 // line returns the command line for a shell.
-func (r *request) line(args []string) string {
-	words := []string{options.Program, args[0], "-n", quote(r.Namespace)}
-	for _, word := range args[1:] {
+func (r *request) line(verb, args []string) string {
+	words := append(append([]string{options.Program}, verb...), "-n", quote(r.Namespace))
+	for _, word := range args {
 		switch word {
 		case "--":
 		case "--plan=-":
 			words = append(words, "--plan=plan.json") // as which the page saves it
+		case "--policy=-":
+			words = append(words, "--policy=policy.yaml") // likewise
+		case "--off=true", "--all=true":
+			words = append(words, strings.TrimSuffix(word, "=true"))
 		default:
 			words = append(words, quote(word))
 		}
@@ -167,7 +221,7 @@ func (s *server) verb(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, errMissing.Error())
 		return
 	}
-	args, err := asked.arguments()
+	words, args, err := asked.arguments()
 	if err == nil {
 		err = s.checkPlan(r.Context(), &asked)
 	}
@@ -175,7 +229,7 @@ func (s *server) verb(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	answer(w, s.play(r.Context(), &asked, args))
+	answer(w, s.play(r.Context(), &asked, words, args))
 }
 
 // checkPlan checks that the plan of a request is for the set that the request names, and holds the edit that its flags make: a page that was made to send
@@ -199,10 +253,10 @@ func (s *server) clientsIn(namespace string) *options.Clients {
 	return &clients
 }
 
-// play runs a command line, and returns what it prints.
-func (s *server) play(ctx context.Context, asked *request, args []string) outcome {
+// play runs a verb with arguments, and returns what it prints.
+func (s *server) play(ctx context.Context, asked *request, words, args []string) outcome {
 	var out, notes bytes.Buffer
-	in := []byte{}
+	in := []byte(asked.Flags[policyFlag])
 	if asked.Plan != nil {
 		var err error
 		if in, err = json.Marshal(asked.Plan); err != nil {
@@ -217,16 +271,13 @@ func (s *server) play(ctx context.Context, asked *request, args []string) outcom
 	root.SetOut(io.Discard)
 	root.SetErr(io.Discard)
 	reads := offered()[asked.Verb].reads
+	line := slices.Clone(words)
 	if reads {
-		args = append([]string{args[0], "--output=json"}, args[1:]...)
+		line = append(line, "--output=json")
 	}
-	root.SetArgs(args)
+	root.SetArgs(append(line, args...))
 	err := root.ExecuteContext(ctx)
-	result := outcome{Notes: options.PrintableLines(notes.String())}
-	if reads {
-		args = append([]string{args[0]}, args[2:]...)
-	}
-	result.Line = asked.line(args)
+	result := outcome{Notes: options.PrintableLines(notes.String()), Line: asked.line(words, args)}
 	stale := (*plan.StaleError)(nil)
 	switch {
 	case errors.As(err, &stale):
@@ -244,7 +295,7 @@ func (s *server) play(ctx context.Context, asked *request, args []string) outcom
 	return result
 }
 
-// rights answers with why the user may not use verbs on a set: a text for each right that is missing.
+// rights answers with why the user may not use verbs on a set: a text for each verb, and for each right, as right:policy.
 func (s *server) rights(w http.ResponseWriter, r *http.Request) {
 	key, err := keyOf(r)
 	if err != nil {
@@ -252,8 +303,11 @@ func (s *server) rights(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	missing := map[string]string{}
-	for _, right := range []string{changeSet, decide} {
+	for _, right := range []string{changeSet, changePolicy, createPolicy, decide, changePod} {
 		err := s.clients.May(r.Context(), rightOf(right, key))
+		if err != nil {
+			missing["right:"+right] = err.Error()
+		}
 		for name, v := range offered() {
 			if err != nil && v.right == right {
 				missing[name] = err.Error()
@@ -265,8 +319,14 @@ func (s *server) rights(w http.ResponseWriter, r *http.Request) {
 
 // rightOf returns the request that a verb makes.
 func rightOf(right string, key clustercache.Key) options.Request {
-	if right == decide {
+	switch right {
+	case decide:
 		return options.Request{Verb: "create", Resource: policies.ApprovalResource().GroupResource(), Namespace: key.Namespace}
+	case changePolicy, createPolicy:
+		verb := map[string]string{changePolicy: "patch", createPolicy: "create"}[right]
+		return options.Request{Verb: verb, Resource: policies.Resource().GroupResource(), Namespace: key.Namespace}
+	case changePod:
+		return options.Request{Verb: "patch", Resource: corev1.Resource("pods"), Namespace: key.Namespace}
 	}
 	resource := schema.GroupResource{Group: "apps", Resource: "daemonsets"}
 	for _, d := range dialects.Onlookers() {

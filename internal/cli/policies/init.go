@@ -58,6 +58,18 @@ const initExample = `  # A canary of one node, then 10% of the nodes, then all, 
   # Three nodes of different types, an hour, and an approval; only at night in Berlin
   kubectl everynode policy init daemonset/agent --canary 3 --spread-by node.kubernetes.io/instance-type --soak 1h --approval --window '0 22 * * 1-4' --window-duration 6h --time-zone Europe/Berlin`
 
+// The defaults of the flags.
+const (
+	defaultCanary  = 1
+	defaultPercent = 10
+	defaultSoak    = 30 * time.Minute
+)
+
+// Manifest is the policy that policy init writes for a set without flags.
+func Manifest(set *resolver.Set) string {
+	return (&asked{canary: defaultCanary, percent: defaultPercent, soak: defaultSoak}).manifest(set)
+}
+
 func newInit(o *options.Options) *cobra.Command {
 	a := &asked{Options: o}
 	c := &cobra.Command{
@@ -76,10 +88,10 @@ func newInit(o *options.Options) *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&a.name, "name", "", "The name of the policy (default: the name of the set).")
-	f.Int32Var(&a.canary, "canary", 1, "The number of nodes in the first wave; 0 for no canary.")
+	f.Int32Var(&a.canary, "canary", defaultCanary, "The number of nodes in the first wave; 0 for no canary.")
 	f.StringVar(&a.spreadBy, "spread-by", "", "A label of nodes: the canaries are taken from nodes with different values of it.")
-	f.Int32Var(&a.percent, "percent", 10, "The percentage of all nodes in the second wave, canaries included; 0 for no such wave.")
-	f.DurationVar(&a.soak, "soak", 30*time.Minute, "How long a wave is observed before the next one begins.")
+	f.Int32Var(&a.percent, "percent", defaultPercent, "The percentage of all nodes in the second wave, canaries included; 0 for no such wave.")
+	f.DurationVar(&a.soak, "soak", defaultSoak, "How long a wave is observed before the next one begins.")
 	f.BoolVar(&a.approval, "approval", false, "The wave after the canary needs an approval.")
 	f.StringVar(&a.window, "window", "", "When updates may start, as a schedule of cron with five fields (default: always).")
 	f.DurationVar(&a.windowDuration, "window-duration", 6*time.Hour, "How long the window is open.")
