@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -40,6 +41,8 @@ type Maker struct {
 	// spec is the spec of the template with the tolerations of a daemon pod; affinity is its affinity.
 	spec     map[string]any
 	affinity map[string]any
+	// decoded is the pod of a node without a name in our types; nil before Decode, and if these would lose something.
+	decoded *corev1.Pod
 }
 
 // NewMaker prepares template, which must not be changed afterwards. rules are compiled from its spec and must not be
@@ -76,6 +79,7 @@ func (m *Maker) WithGates(gates []string) *Maker {
 	gated := *m
 	gated.spec = maps.Clone(m.spec)
 	gated.spec["readinessGates"] = list
+	gated.decoded = nil
 	return &gated
 }
 
@@ -91,6 +95,7 @@ func (m *Maker) WithAnnotations(more map[string]string) *Maker {
 	maps.Copy(annotations, m.annotations)
 	annotated := *m
 	annotated.annotations = annotations
+	annotated.decoded = nil
 	return &annotated
 }
 

@@ -43,7 +43,8 @@ func everynodePod(t *testing.T, ds *appsv1.DaemonSet, p podtemplate.Params) *cor
 	if rules == nil {
 		t.Fatalf("no rules for %s", show(spec))
 	}
-	made := podtemplate.NewMaker(template, rules).Pod(p)
+	maker := podtemplate.NewMaker(template, rules).Decode()
+	made := maker.Pod(p)
 	if !equality.Semantic.DeepEqual(template, before) {
 		t.Fatalf("the template %s became %s", show(before), show(template))
 	}
@@ -54,6 +55,11 @@ func everynodePod(t *testing.T, ds *appsv1.DaemonSet, p podtemplate.Params) *cor
 	pod := &corev1.Pod{}
 	if err := kjson.Unmarshal(data, pod); err != nil {
 		t.Fatal(err)
+	}
+	if decoded := maker.Decoded(p); decoded == nil {
+		t.Errorf("the template was not decoded: %s", show(template))
+	} else if !equality.Semantic.DeepEqual(decoded, pod) {
+		t.Errorf("decoded it is\n%s\nand undecoded\n%s", show(decoded), show(pod))
 	}
 	pod.TypeMeta = metav1.TypeMeta{}
 	return pod

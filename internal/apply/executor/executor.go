@@ -292,7 +292,7 @@ func (r *run) createOne(ctx context.Context, e sender, i int, params name) outco
 	e.begin(&w)
 	var pod *corev1.Pod
 	err := e.send(ctx, verbCreate, func() (err error) {
-		pod, err = e.Pods.Create(ctx, r.job.Maker(a.Revision).Pod(params.Params))
+		pod, err = create(ctx, e.Pods, r.job.Maker(a.Revision), params.Params)
 		return err
 	})
 	if errors.Is(err, errLate) {

@@ -26,7 +26,7 @@ func (r *run) createSlowly(ctx context.Context, i int, params name) outcome {
 	room := e.sendSlowly(ctx, &slowWrite{
 		verb: verbCreate, what: "creating a pod", node: params.Node, pod: params.PodName, void: r.unlessOther(void),
 		send: func(ctx context.Context) (*corev1.Pod, error) {
-			return e.Slow.Pods.Create(ctx, maker.Pod(c.name.Params))
+			return create(ctx, e.Slow.Pods, maker, c.name.Params)
 		},
 		meaning: func(_ context.Context, err error) (apply.Answer, error) {
 			e.Count(verbCreate, apply.OfCreate(err))

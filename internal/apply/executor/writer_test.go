@@ -4,6 +4,7 @@ package executor
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -13,8 +14,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"everynode.dev/everynode/internal/placement"
+	"everynode.dev/everynode/internal/podtemplate"
 )
 
 // TestGetSince asks an API server for what it has at hand, and one that is behind for what is stored.
@@ -94,6 +100,50 @@ func TestFind(t *testing.T) {
 	server.Close()
 	if pod, _, err := pods.Find(t.Context(), "ns", "p"); err == nil {
 		t.Errorf("found %v where nobody answers", pod)
+	}
+}
+
+// TestCreate: a pod is sent in protobuf if our types have all of its template, and undecoded if not; nothing of either is lost.
+func TestCreate(t *testing.T) {
+	var kind string
+	var sent []byte
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kind = r.Header.Get("Content-Type")
+		var err error
+		if sent, err = io.ReadAll(r.Body); err != nil || r.Method != http.MethodPost || r.URL.Path != "/api/v1/namespaces/ns/pods" || r.URL.RawQuery != "timeout=5s" {
+			t.Errorf("%s %s, %v", r.Method, r.URL, err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(&corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{UID: "u"}}); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeProtobuf, AcceptContentTypes: runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]string{"hostPID": runtime.ContentTypeProtobuf, "aFieldOfTomorrow": runtime.ContentTypeJSON} {
+		spec := map[string]any{field: true, "containers": []any{map[string]any{"name": "c", "image": "i"}}}
+		rules, err := placement.Compile(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		maker := podtemplate.NewMaker(map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "spec": spec}, rules).Decode()
+		p := podtemplate.Params{Namespace: "ns", PodName: "p", Node: "n", Hash: "h"}
+		if created, err := create(t.Context(), NewPods(client), maker, p); err != nil || created.UID != "u" || kind != want {
+			t.Errorf("%s: sent as %s, got %v, %v", field, kind, created, err)
+		}
+		if want == runtime.ContentTypeJSON {
+			if !strings.Contains(string(sent), `"aFieldOfTomorrow":true`) {
+				t.Errorf("sent %s", sent)
+			}
+			continue
+		}
+		decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(sent, nil, nil)
+		if pod, ok := decoded.(*corev1.Pod); err != nil || !ok || !pod.Spec.HostPID || pod.Labels["a"] != "b" || pod.Labels["controller-revision-hash"] != "h" || pod.Name != "p" {
+			t.Errorf("sent %+v, %v", decoded, err)
+		}
 	}
 }
 

@@ -3,8 +3,11 @@
 package daemonset
 
 import (
-	"fmt"
+	"maps"
+	"slices"
 	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
@@ -14,29 +17,47 @@ import (
 
 // maker makes pods of a revision, with the readiness gates and the annotations that the dialect needs.
 func (p *pass) maker(h *clustercache.Resolved, index int) makerOf {
-	m := p.state.makers.of(p.w, h, index)
-	if p.d.Edits == nil {
-		return m
+	var more additions
+	if p.d.Edits != nil {
+		more = additions{p.d.Edits.Gates(p.w), p.w.PodAnnotations}
 	}
-	return m.WithGates(p.d.Edits.Gates(p.w)).WithAnnotations(p.w.PodAnnotations)
+	return p.state.makers.of(p.w, h, index, more)
 }
 
 type makerOf = *podtemplate.Maker
 
-// makerCache keeps the Makers of one generation of a set, by revision hash. It is safe for concurrent use.
+// additions are what pods have in addition to the template. A change of them is no new generation of the set.
+type additions struct {
+	gates       []string
+	annotations map[string]string
+}
+
+func (a additions) equal(b additions) bool {
+	return slices.Equal(a.gates, b.gates) && maps.Equal(a.annotations, b.annotations)
+}
+
+// makerCache keeps the Makers of one generation of a set, by revision hash: to find out whether nothing is lost when a template is decoded takes
+// longer than to make a pod. It is safe for concurrent use.
 type makerCache struct {
 	mu     sync.Mutex
-	id     string
+	id     generation
+	more   additions
 	makers map[string]makerOf
+}
+
+// generation is one of a set.
+type generation struct {
+	uid    types.UID
+	number int64
 }
 
 // of returns the Maker of the revision with that index. The current one is made from the object's own template; an older one,
 // for a node that is held back, from the history.
-func (c *makerCache) of(w *dialect.Workload, h *clustercache.Resolved, index int) makerOf {
+func (c *makerCache) of(w *dialect.Workload, h *clustercache.Resolved, index int, more additions) makerOf {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if id := fmt.Sprint(w.UID, w.Generation); c.id != id {
-		c.id, c.makers = id, map[string]makerOf{}
+	if id := (generation{w.UID, w.Generation}); c.id != id || !c.more.equal(more) {
+		c.id, c.more, c.makers = id, more, map[string]makerOf{}
 	}
 	entry := &h.Entries[index]
 	m := c.makers[entry.Hash]
@@ -48,6 +69,7 @@ func (c *makerCache) of(w *dialect.Workload, h *clustercache.Resolved, index int
 			rules, _ := placement.Compile(spec) // what cannot be read of an old template was refused when it was new
 			m = podtemplate.NewMaker(entry.Template, rules)
 		}
+		m = m.WithGates(more.gates).WithAnnotations(more.annotations).Decode()
 		c.makers[entry.Hash] = m
 	}
 	return m
