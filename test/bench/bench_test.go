@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	toolswatch "k8s.io/client-go/tools/watch"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/test/harness"
 )
 
@@ -37,8 +38,11 @@ const (
 	budget    = "10%"
 )
 
-// apiServer is the component of the plane that answers.
-const apiServer = "kube-apiserver"
+// apiServer is the component of the plane that answers, and kubelets the one of the nodes.
+const (
+	apiServer = "kube-apiserver"
+	kubelets  = "kwok"
+)
 
 // bench is one row at work on a plane of its own.
 type bench struct {
@@ -50,10 +54,12 @@ type bench struct {
 	nodes    []string
 	crowd    *crowd
 	client   *floorClient // nil where there is a controller
+	token    string       // of the user of the row; empty for the native controller, which has its own
 	profiled bool         // whether profiles are to be kept
 	round    int          // how often everything was measured before
 	image    int          // the number of the newest image
 	from     start
+	took     []string // what came before, and how long it took
 }
 
 // newBench starts a plane with nodes that are Ready and with no set.
@@ -77,7 +83,7 @@ func newBench(t *testing.T, ctx context.Context, w row, nodes int) *bench { //no
 	if err := b.prepare(nodes); err != nil {
 		t.Fatalf("preparing the plane: %v\n%s", err, b.tails())
 	}
-	t.Logf("%d nodes were Ready after %s", nodes, time.Since(began).Round(time.Second))
+	t.Logf("%d nodes, ready to measure after %s: %s", nodes, time.Since(began).Round(time.Second), strings.Join(b.took, ", "))
 	return b
 }
 
@@ -98,23 +104,28 @@ func (b *bench) prepare(nodes int) error {
 	if err := tellEnds(b.ctx, b.cluster.Client); err != nil {
 		return err
 	}
-	if err := b.awaitNodes(nodes); err != nil {
-		return err
-	}
-	if err := b.warm(); err != nil {
-		return fmt.Errorf("warming the API server up: %w", err)
-	}
-	if err := b.refresh(); err != nil {
-		return fmt.Errorf("having everybody watch anew: %w", err)
-	}
-	if err := b.awaitCalm(); err != nil {
-		return err
+	for _, step := range []struct {
+		what string
+		take func() error
+	}{
+		{"waiting until all nodes are Ready", func() error { return b.awaitNodes(nodes) }},
+		{"giving the row its token", b.authenticate},
+		{"stopping everybody who watches pods", b.stop},
+		{"warming the API server up", b.warm},
+		{"having everybody watch anew", b.resume},
+		{"waiting until nodes are written no more", b.awaitCalm},
+	} {
+		began := time.Now()
+		if err := step.take(); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+		b.took = append(b.took, fmt.Sprintf("%s %.1f s", step.what, time.Since(began).Seconds()))
 	}
 	if b.crowd, err = newCrowd(b.ctx, b.cluster.Config, namespace); err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
 	if b.row.floor() {
-		b.client, err = newFloorClient(b)
+		b.client, err = newFloorClient(withToken(b.cluster.Config, b.token), fastest())
 	}
 	return err
 }
@@ -170,31 +181,60 @@ func (b *bench) warm() error {
 	return group.Wait()
 }
 
-// refresh starts everything again that watches pods: a watch keeps the buffer that it began with, however much the API server has seen since. The
-// watch of the measurement itself begins later.
-func (b *bench) refresh() error {
+// watchers are the components that watch pods, without the simulated kubelets, whose heartbeats must not stop: nodes that missed some would get
+// taints in the first scenario.
+func (b *bench) watchers() ([]string, error) {
 	pids, err := b.pids()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	delete(pids, apiServer)
 	delete(pids, "etcd")
-	began := time.Now()
-	for name := range pids {
+	delete(pids, kubelets)
+	return slices.Sorted(maps.Keys(pids)), nil
+}
+
+// stop ends everything that watches pods: a watch keeps the buffer that it began with, however much the API server has seen since. The watch of the
+// measurement itself begins later. While the API server is warmed up nobody has to read what that writes. There is no set yet, so no manager has
+// to wait for the lease of the one before it.
+func (b *bench) stop() error {
+	watchers, err := b.watchers()
+	if err != nil {
+		return err
+	}
+	for _, name := range watchers {
 		if err := b.cluster.Plane.KillComponent(b.ctx, name); err != nil {
 			return err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(pids)) {
-		if err := b.cluster.Plane.StartComponent(b.ctx, name); err != nil {
-			return err
-		}
-	}
-	if b.row.floor() {
+	if !b.row.managed() {
 		return nil
 	}
-	// A manager waits for the lease of the one before it.
-	err = wait.PollUntilContextTimeout(b.ctx, time.Second, notBy, true, func(context.Context) (bool, error) {
+	list := b.cluster.Client.CoordinationV1().Leases(everynode.Namespace)
+	if err := list.DeleteCollection(b.ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("deleting the lease of the manager: %w", err)
+	}
+	return nil
+}
+
+// resume starts it again, all at once.
+func (b *bench) resume() error {
+	watchers, err := b.watchers()
+	if err != nil {
+		return err
+	}
+	if err := b.cluster.Plane.KillComponent(b.ctx, kubelets); err != nil {
+		return err
+	}
+	began := time.Now()
+	var group errgroup.Group
+	for _, name := range append(watchers, kubelets) {
+		group.Go(func() error { return b.cluster.Plane.StartComponent(b.ctx, name) })
+	}
+	if err := group.Wait(); err != nil || b.row.floor() {
+		return err
+	}
+	err = wait.PollUntilContextTimeout(b.ctx, 100*time.Millisecond, notBy, true, func(context.Context) (bool, error) {
 		_, err := cachesFull(b.cluster.Log(b.row.component()), began)
 		return err == nil, nil //nolint:nilerr // it is not there yet
 	})
@@ -207,7 +247,7 @@ func (b *bench) refresh() error {
 // awaitCalm returns when nodes are written no more often than heartbeats explain: what follows their becoming Ready, of taints and
 // addresses, would be a load of the first scenario.
 func (b *bench) awaitCalm() error {
-	const between, patience, share = 2 * time.Second, 5 * time.Minute, 10
+	const between, patience, share = time.Second, 5 * time.Minute, 20
 	var last counts
 	err := wait.PollUntilContextTimeout(b.ctx, between, patience, true, func(ctx context.Context) (bool, error) {
 		now, err := readCounts(ctx, b.cluster.Client)

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,44 +23,53 @@ import (
 	"everynode.dev/everynode/test/report"
 )
 
-// atOnce is how many writes the floor has under way at once, each on a connection of its own.
-const atOnce = 64
+// way is how a plain client sends its writes. The floor's is the one that costs least of those in costs_test.go.
+type way struct {
+	connections int
+	atOnce      int // how many writes are under way, on all connections together
+}
+
+func fastest() way { return way{connections: 1, atOnce: 64} }
 
 // cycles is how many single nodes are replaced to find out how long one takes.
 const cycles = 5
 
 // floorClient does what a controller has to write, and decides nothing: for each node of a roll it deletes the pod and creates another
-// one, or changes it in place, without any budget.
+// one, or changes it in place, without any budget. It looks at no answer but for errors.
 type floorClient struct {
-	connections []kubernetes.Interface
-	maker       *podtemplate.Maker
-	owner       metav1.OwnerReference
-	number      int // of the image
+	connections []rest.Interface
+	atOnce      int
+	template    *corev1.Pod // a pod for no node
+	number      int         // of the image
 }
 
 // job is something that is done on one connection.
-type job func(ctx context.Context, client kubernetes.Interface) error
+type job func(ctx context.Context, client rest.Interface) error
 
-// newFloorClient makes a client with rights of its own, to which the API server gives no preference.
-func newFloorClient(b *bench) (*floorClient, error) {
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: floorUser}}
-	binding.Subjects = []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: floorUser}}
-	binding.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
-	if _, err := b.cluster.Client.RbacV1().ClusterRoleBindings().Create(b.ctx, binding, metav1.CreateOptions{}); err != nil {
-		return nil, fmt.Errorf("giving the floor its rights: %w", err)
-	}
-	f := &floorClient{}
-	for range atOnce {
-		config := rest.CopyConfig(b.cluster.Config)
-		config.QPS, config.Impersonate.UserName = -1, floorUser
-		config.Dial = (&net.Dialer{}).DialContext // a configuration with a dialer shares its connections with no other
-		client, err := kubernetes.NewForConfig(config)
+// newFloorClient makes a client of the user of that configuration, which authenticates like the controllers.
+func newFloorClient(config *rest.Config, how way) (*floorClient, error) {
+	f := &floorClient{atOnce: how.atOnce}
+	for range how.connections {
+		client, err := newConnection(config)
 		if err != nil {
-			return nil, fmt.Errorf("making a client: %w", err)
+			return nil, err
 		}
-		f.connections = append(f.connections, client)
+		f.connections = append(f.connections, client.CoreV1().RESTClient())
 	}
 	return f, nil
+}
+
+// newConnection makes a client with a connection of its own and no limit.
+func newConnection(config *rest.Config) (kubernetes.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	config.DisableCompression = true          // as controllers do
+	config.Dial = (&net.Dialer{}).DialContext // a configuration with a dialer shares its connections with no other
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return client, nil
 }
 
 // carryOut writes what the newest template of the set wants, and returns when all is written. Nodes to skip are left alone.
@@ -100,32 +108,35 @@ func (f *floorClient) prepare(b *bench, set *unstructured.Unstructured) error {
 		return fmt.Errorf("reading the template: %w", err)
 	}
 	f.number = b.image
-	f.maker = podtemplate.NewMaker(template, rules)
-	f.owner = *metav1.NewControllerRef(set, set.GroupVersionKind())
+	generation := int64(f.number)
+	made := podtemplate.NewMaker(template, rules).Pod(podtemplate.Params{
+		Namespace: namespace, SetName: setName, Hash: fmt.Sprintf("%010d", f.number), TemplateGeneration: &generation,
+		Owner: *metav1.NewControllerRef(set, set.GroupVersionKind()),
+	})
+	f.template = &corev1.Pod{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(made.Object, f.template); err != nil {
+		return fmt.Errorf("making a pod: %w", err)
+	}
 	return nil
 }
 
-func (f *floorClient) pod(node string) (*corev1.Pod, error) {
-	generation := int64(f.number)
-	made := f.maker.Pod(podtemplate.Params{
-		Namespace: namespace, SetName: setName, PodName: fmt.Sprintf("%s-%s-%d", setName, node, f.number), Node: node,
-		Hash: fmt.Sprintf("%010d", f.number), TemplateGeneration: &generation, Owner: f.owner,
-	})
-	pod := &corev1.Pod{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(made.Object, pod); err != nil {
-		return nil, fmt.Errorf("making a pod: %w", err)
+// pod is the one of a node. It shares what is the same with all others.
+func (f *floorClient) pod(node string) *corev1.Pod {
+	pod := *f.template
+	pod.Name = fmt.Sprintf("%s-%s-%d", setName, node, f.number)
+	pod.Spec.Affinity = pod.Spec.Affinity.DeepCopy()
+	for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for i := range term.MatchFields {
+			term.MatchFields[i].Values = []string{node}
+		}
 	}
-	return pod, nil
+	return &pod
 }
 
 // creation creates the pod of a node.
 func (f *floorClient) creation(node string) job {
-	return func(ctx context.Context, client kubernetes.Interface) error {
-		pod, err := f.pod(node)
-		if err != nil {
-			return err
-		}
-		if _, err = client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+	return func(ctx context.Context, client rest.Interface) error {
+		if err := client.Post().Namespace(namespace).Resource("pods").Body(f.pod(node)).Do(ctx).Error(); err != nil {
 			return fmt.Errorf("creating a pod: %w", err)
 		}
 		return nil
@@ -134,8 +145,8 @@ func (f *floorClient) creation(node string) job {
 
 func (f *floorClient) replacement(old brief) job {
 	creation := f.creation(old.node)
-	return func(ctx context.Context, client kubernetes.Interface) error {
-		if err := client.CoreV1().Pods(namespace).Delete(ctx, old.name, metav1.DeleteOptions{}); err != nil {
+	return func(ctx context.Context, client rest.Interface) error {
+		if err := client.Delete().Namespace(namespace).Resource("pods").Name(old.name).Do(ctx).Error(); err != nil {
 			return fmt.Errorf("deleting a pod: %w", err)
 		}
 		return creation(ctx, client)
@@ -144,10 +155,9 @@ func (f *floorClient) replacement(old brief) job {
 
 // change changes the image of a pod.
 func (f *floorClient) change(old brief) job {
-	image := imageOf(f.number)
-	return func(ctx context.Context, client kubernetes.Interface) error {
-		patch := fmt.Sprintf(`{"metadata":{"labels":{"controller-revision-hash":"%010d"}},"spec":{"containers":[{"name":"daemon","image":%q}]}}`, f.number, image)
-		_, err := client.CoreV1().Pods(namespace).Patch(ctx, old.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	patch := fmt.Sprintf(`{"metadata":{"labels":{"controller-revision-hash":"%010d"}},"spec":{"containers":[{"name":"daemon","image":%q}]}}`, f.number, imageOf(f.number))
+	return func(ctx context.Context, client rest.Interface) error {
+		err := client.Patch(types.StrategicMergePatchType).Namespace(namespace).Resource("pods").Name(old.name).Body([]byte(patch)).Do(ctx).Error()
 		if err != nil {
 			return fmt.Errorf("changing the image of a pod: %w", err)
 		}
@@ -163,7 +173,8 @@ func (f *floorClient) run(ctx context.Context, jobs []job) error {
 	}
 	close(waiting)
 	group, ctx := errgroup.WithContext(ctx)
-	for _, client := range f.connections {
+	for i := range f.atOnce {
+		client := f.connections[i%len(f.connections)]
 		group.Go(func() error {
 			for next := range waiting {
 				if err := next(ctx, client); err != nil {

@@ -171,8 +171,8 @@ func TestSmokeBench(t *testing.T) {
 func (w row) options(nodes int, metrics string) harness.Options {
 	return harness.Options{
 		Nodes: nodes, Controller: w.controller, Advanced: w.advanced, Sim: &w.simulated,
-		// Nothing is pulled ahead: a native DaemonSet does not do so either.
-		ManagerArgs: []string{"--feature-gates=PreDownloadImageForDaemonSetUpdate=false", "--profiling", "--metrics-bind-address=" + metrics},
+		// Nothing is pulled ahead: a native DaemonSet does not do so either. The default install has no limit of requests either.
+		ManagerArgs: []string{"--kube-api-qps=0", "--feature-gates=PreDownloadImageForDaemonSetUpdate=false", "--profiling", "--metrics-bind-address=" + metrics},
 	}
 }
 

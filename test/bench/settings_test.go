@@ -33,7 +33,9 @@ type row struct {
 const (
 	nativeUser  = "system:serviceaccount:kube-system:daemon-set-controller"
 	managerUser = "system:serviceaccount:everynode-system:everynode-manager"
-	floorUser   = "everynode-bench-floor"
+	floorUser   = serviceAccountPrefix + namespace + ":" + floorAccount
+
+	floorAccount = "floor"
 )
 
 // Names of rows.
