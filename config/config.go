@@ -25,10 +25,10 @@ var Manager embed.FS
 //go:embed kruise/*.yaml
 var Kruise embed.FS
 
-// Policy holds policy/*.yaml: the definitions of rollout policies and approvals, and the admission policy for approvals. The manager serves every dialect
+// Policy holds the definitions of rollout policies and approvals, and the admission policy for approvals. The manager serves every dialect
 // without them.
 //
-//go:embed policy/*.yaml
+//go:embed policy/00-*.yaml policy/20-*.yaml
 var Policy embed.FS
 
 // Dialects holds NAME/10-roles.yaml: what is needed in addition where the dialect of that name is served, if that is no more than roles.

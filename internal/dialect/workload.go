@@ -51,6 +51,8 @@ type Workload struct {
 	Plain *rollout.Set
 	// ByPolicy is Set where a rollout policy applies, for a set of which another controller keeps the pods; nil if a policy cannot update it.
 	ByPolicy *rollout.Set
+	// TemplateOwners are the field managers that may write the template again, of a set with the strategy OnDelete: while there are any, no undo changes it.
+	TemplateOwners []string
 	// Placement are the compiled rules of where the pods may run.
 	Placement *placement.Rules
 	// NodeSelector defines which nodes an update may start on; nil means all. Set.Selective must be set for it to have an

@@ -45,6 +45,8 @@ type Input struct {
 	Measuring Measuring
 	// Neighbours are the other sets of the concurrency group; nil without a group.
 	Neighbours *Neighbours
+	// Template is what is known of the template of a set of which another controller creates the pods; nil if the manager never changes it.
+	Template *Template
 }
 
 // Revision is what is known of a ControllerRevision, in addition to the Snapshot.
@@ -81,6 +83,9 @@ type Result struct {
 	// Wanted is the index of the revision that nodes are to return to, while the template describes one that has failed; rollout.NoRevision for the one that
 	// the template describes.
 	Wanted int
+	// Revert is the index of the revision to which the template is to be changed, because the one that it describes has failed and another controller creates
+	// the pods; rollout.NoRevision for none.
+	Revert int
 	// Watch is the Watch of the next decision.
 	Watch *Watch
 	// Clocks are those of the next decision.
@@ -142,6 +147,9 @@ type run struct {
 	restricts bool
 	// returning is whether nodes still lack the committed revision, which the template describes.
 	returning bool
+	// undoing is whether nodes return from a revision that has failed, or that a user has undone, and from is its index.
+	undoing bool
+	from    int
 	// attempt is the attempt of the rollout that is active, begun the one that the last decision knew of, and asked the last one that a user has asked for.
 	attempt, begun, asked int64
 	// unmet say why the analyses of the wave that is analysed do not pass, and overdue why one that has had no answer for too long stops the rollout.
@@ -154,7 +162,7 @@ type waveCount struct{ nodes, updated, available, absent int32 }
 
 // Decide decides what the policies of a set allow.
 func Decide(in *Input) Result {
-	r := &run{in: in, s: in.Snapshot, out: Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision, Clocks: &Clocks{}}, template: in.Snapshot.Set.Update}
+	r := &run{in: in, s: in.Snapshot, out: Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision, Revert: rollout.NoRevision, Clocks: &Clocks{}}, template: in.Snapshot.Set.Update}
 	if u := r.s.Set.Update; u < 0 || u >= len(r.s.Revisions) {
 		return r.out // nothing is decided
 	}
@@ -367,7 +375,7 @@ func (r *run) pace() {
 		}
 		g.InFlight = max(most.Of(members), 1) + absent
 	}
-	g.NewestFirst = r.out.Wanted >= 0 && r.p.Undo.NewestFirst
+	g.NewestFirst = r.undoing && r.p.Undo.NewestFirst
 	if gap := r.p.MinTimeBetween; gap > 0 {
 		r.out.Starts = true
 		g.Starts = 1
@@ -400,6 +408,7 @@ func (r *run) releases() bool {
 // for a set that changes no pods in place.
 func (r *Result) Enter(s *rollout.Snapshot, change func(from, to int) rollout.Change) {
 	s.Gate = r.Gate
+	tighten(s, r.MaxUnavailable)
 	if r.Wanted < 0 {
 		return
 	}
@@ -410,7 +419,6 @@ func (r *Result) Enter(s *rollout.Snapshot, change func(from, to int) rollout.Ch
 			s.Revisions[i].Change = change(i, r.Wanted)
 		}
 	}
-	tighten(s, r.MaxUnavailable)
 }
 
 // lastStart is when an update was last started: as noted, or as the pods show it. A time that lies ahead was noted by a clock that has been set back

@@ -159,6 +159,10 @@ func (r *run) hasFailed() bool {
 	case asked != nil:
 		r.fail("", strings.TrimSpace(fmt.Sprintf("The undo was requested by %s. %s", asked.Spec.By, asked.Spec.Reason)))
 		r.failure.Undo = true
+	case r.cameBack():
+		if r.failure = r.failAgain(); mark == nil || mark.Undo {
+			r.out.Fail = r.failure
+		}
 	}
 	return r.failure != nil
 }
@@ -188,10 +192,14 @@ func (r *run) reportUnconfirmed() {
 // afterFailure is what a policy allows after the target has failed.
 func (r *run) afterFailure() {
 	r.out.Watch = r.in.Watch // for a retry
-	if r.failure.Undo && r.mayUndo() && r.undo() {
-		return
+	switch {
+	case r.failure.Undo && r.mayUndo() && r.s.Set.ExternalController:
+		r.holdAll(rollout.WaitFailed)
+		r.revert()
+	case r.failure.Undo && r.mayUndo() && r.undo():
+	default:
+		r.hold()
 	}
-	r.hold()
 }
 
 // hold lets nothing start after a failure. Its status has what the waves have come to.
@@ -226,10 +234,10 @@ func (r *run) reportFailure() {
 // noUndo is why nodes cannot return to the committed revision; empty if they can.
 func (r *run) noUndo() string {
 	switch {
-	case r.s.Set.ExternalController:
-		return "another controller creates the pods from the template"
 	case !r.marked:
 		return "no revision has passed all waves yet"
+	case r.s.Set.ExternalController:
+		return r.ownersOfTemplate()
 	default:
 		return ""
 	}
@@ -254,22 +262,29 @@ func (r *run) undo() bool {
 		return false
 	}
 	r.out.Wanted, r.out.MaxUnavailable, r.returning, r.restricts = r.committed, r.p.Undo.MaxUnavailable, true, true
+	r.undoing, r.from = true, r.template
 	st := r.out.Status
 	st.Phase, st.Wave = v1alpha1.PhaseUndoing, r.failure.Wave
 	r.reportFailure()
 	r.block("Failed", r.failure.Message+" The nodes return to the committed revision.")
-	kind, until := r.p.closed(r.s.Now)
-	switch {
-	case r.p.Suspend:
+	if r.p.Suspend {
 		r.suspend()
-	case kind != rollout.NotEvaluated && !r.p.Undo.IgnoreWindows:
+	} else {
+		r.windowsOfUndo()
+	}
+	r.blockedBySet()
+	r.judgeNodes()
+	r.judgeUndo()
+	return true
+}
+
+// windowsOfUndo holds an undo while no window is open.
+func (r *run) windowsOfUndo() {
+	if kind, until := r.p.closed(r.s.Now); kind != rollout.NotEvaluated && !r.p.Undo.IgnoreWindows {
 		r.holdReleased(kind)
 		r.wakeAt(until)
 		r.block("Window", "No window is open, or a freeze is active, so no node returns: set spec.undo.ignoreWindows to let them return now.")
 	}
-	r.blockedBySet()
-	r.judgeUndo()
-	return true
 }
 
 // returns is whether a node has a live pod that is not of the committed revision, or is being changed.
@@ -289,7 +304,6 @@ func (r *run) judgeUndo() {
 	if r.p.Failure == nil {
 		return
 	}
-	r.judgeNodes()
 	members, failed := 0, 0
 	for i := range r.s.Nodes {
 		if member(&r.s.Nodes[i]) && !r.left[i] {

@@ -36,7 +36,7 @@ func mutants() []mutant {
 		{"the next manager forgets which nodes were broken before", "watch.go", "case r.last != nil:\n", "case r.last != nil && r.in.Watch != nil:\n"},
 		{"an undo that fails as well goes on", "failure.go", "failed > most {\n\t\tr.holdReleased(rollout.WaitFailed)", "failed > most {"},
 		{"an undo needs no committed revision", "failure.go", "case !r.marked:\n", "case !r.marked && r.s == nil:\n"},
-		{"the action Pause undoes", "failure.go", "if r.failure.Undo && r.mayUndo() && r.undo() {", "if r.mayUndo() && r.undo() {"},
+		{"the action Pause undoes", "failure.go", "case r.failure.Undo && r.mayUndo() && r.undo():", "case r.mayUndo() && r.undo():"},
 		{"a failure is forgotten while nothing is decided", "status.go", "if r.last != nil && r.last.Failure != nil && !r.atRest() {", "if r.last != nil && r.last.Failure != nil && r.atRest() {"},
 		{"a wave takes longer than its deadline", "failure.go", "if rest := deadline - st.Rolled.Duration; rest > 0 {", "if rest := 2*deadline - st.Rolled.Duration; rest > 0 {"},
 		{"a failure gives a notice for each phase", "notice.go", "if r.last != nil && r.last.Failure != nil {\n\t\treturn\n", "if r.last == nil {\n\t\treturn\n"},

@@ -16,6 +16,7 @@ import (
 // settle is what a policy allows while the template describes the committed revision: nodes with another one return to it at once.
 func (r *run) settle() {
 	st := r.out.Status
+	r.findReverted()
 	r.judgeNodes() // for those that were broken before the rollout that has ended
 	r.leaveOutBroken()
 	behind, others, going := 0, 0, 0
@@ -44,6 +45,7 @@ func (r *run) settle() {
 	default:
 		st.Phase = v1alpha1.PhaseComplete // a pod that is not available for another reason is no rollout
 	}
+	r.goBack()
 	r.returning = st.Phase == v1alpha1.PhaseUndoing || st.Phase == v1alpha1.PhaseRolling || st.Phase == v1alpha1.PhaseSuspended && others > 0
 }
 

@@ -34,6 +34,8 @@ const (
 	ReasonRolloutFailed = "RolloutFailed"
 	// ReasonRolloutUndoEnded is sent when all nodes have returned to the committed revision after a failure.
 	ReasonRolloutUndoEnded = "RolloutUndoEnded"
+	// ReasonTemplateReverted is a warning: next to another controller, an undo has changed the template back to that of the committed revision.
+	ReasonTemplateReverted = "RolloutTemplateReverted"
 	// ReasonRolloutRetried is sent when a user has a revision that had failed rolled out again.
 	ReasonRolloutRetried = "RolloutRetried"
 	// ReasonRolloutUndone is a warning: the template describes the committed revision again, or the revision has failed and the policy undoes it. Nodes return
@@ -149,6 +151,10 @@ func (r *run) phaseChanged(was v1alpha1.Phase) {
 		if was == "" {
 			break
 		}
+		if _, is := r.reverted(); is && was == v1alpha1.PhaseUndoing {
+			r.undoEnded()
+			break
+		}
 		text := fmt.Sprintf("All nodes have revision %s.", target)
 		r.event(false, ReasonRolloutCommitted, "%s", text)
 		if was == v1alpha1.PhaseUndoing {
@@ -164,10 +170,8 @@ func (r *run) phaseChanged(was v1alpha1.Phase) {
 		}
 		r.event(true, ReasonRolloutUndone, "The template describes the committed revision %s again: all nodes return to it, without waves.", target)
 	case v1alpha1.PhaseFailed:
-		if was == v1alpha1.PhaseUndoing {
-			text := fmt.Sprintf("The nodes have returned to the committed revision %s.", st.CommittedRevision)
-			r.event(false, ReasonRolloutUndoEnded, "%s", text)
-			r.endNotice(NoticeUndone, text)
+		if was == v1alpha1.PhaseUndoing && !r.s.Set.ExternalController { // else the template could not be changed
+			r.undoEnded()
 			break
 		}
 		r.event(true, ReasonRolloutFailed, "Revision %s has failed: no further node gets it. %s", target, r.failure.Message)
@@ -177,6 +181,12 @@ func (r *run) phaseChanged(was v1alpha1.Phase) {
 	case v1alpha1.PhaseStalled:
 		r.event(true, ReasonRolloutStalled, "%s", st.Blocking[len(st.Blocking)-1].Message)
 	}
+}
+
+func (r *run) undoEnded() {
+	text := fmt.Sprintf("The nodes have returned to the committed revision %s.", r.out.Status.CommittedRevision)
+	r.event(false, ReasonRolloutUndoEnded, "%s", text)
+	r.endNotice(NoticeUndone, text)
 }
 
 func (r *run) waveChanged(w *v1alpha1.WaveStatus) {

@@ -152,8 +152,8 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 			r.serving = r.s.Serving()
 		}
 		broken := len(n.Pods) > 0 && !r.serving(i) && !takenOut(n)
-		if r.out.Wanted >= 0 { // that a pod of the failed revision is not available says nothing of the node
-			return watched{before: w.before || broken && n.Pods[0].Revision != r.template}, len(n.Pods) > 0
+		if r.undoing { // that a pod of the failed revision is not available says nothing of the node
+			return watched{before: w.before || broken && n.Pods[0].Revision != r.from}, len(n.Pods) > 0
 		}
 		if known && w.before && w.uid == "" {
 			w.down += max(r.in.Elapsed, 0)
@@ -171,7 +171,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		return w, true
 	case st.Available:
 		w.down, w.before, w.retried = 0, false, false
-	case !known && r.out.Wanted >= 0:
+	case !known && r.undoing:
 		w.before = true // the undo has not touched it, as far as is known
 	case known && r.timed(n, p):
 		w.down += max(r.in.Elapsed, 0)
@@ -179,7 +179,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	if w.uid != p.UID {
 		w.uid, w.restarts = p.UID, r.earlierRestarts(p)
 	}
-	return w, !st.Available || w.restarts > 0 || r.s.Set.InPlace || known && r.out.Wanted >= 0
+	return w, !st.Available || w.restarts > 0 || r.s.Set.InPlace || known && r.undoing
 }
 
 // timed is whether the time in which a node has no available pod counts; p is its pod of the wanted revision, nil for none.
@@ -237,7 +237,7 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 		return nil
 	}
 	if rest := f.NodeDeadline - w.down; rest > 0 {
-		if r.timed(n, p) && !r.atRest() {
+		if r.timed(n, p) && (!r.atRest() || r.undoing) {
 			r.wakeAt(r.s.Now.Add(rest))
 		}
 		return nil

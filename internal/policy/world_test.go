@@ -44,6 +44,8 @@ type world struct {
 	measuring  policy.Measuring
 	// measured is when the last answer was measured, since noon: each is a minute after the one before.
 	measured time.Duration
+	// template is what is known of the template of a set of which another controller creates the pods.
+	template *policy.Template
 	// foreign is the index of a revision of a stranger; 0 for none.
 	foreign int
 }
@@ -106,7 +108,7 @@ func (w *world) jump(wall, elapsed time.Duration) {
 	in := &policy.Input{
 		Snapshot: &w.s, Set: policy.Set{Namespace: "default", Name: "agent"}, Policies: w.policies, Unread: w.unread,
 		Approvals: w.approvals, Unstored: w.unstored, Last: w.last, Restored: w.restored, Elapsed: elapsed, Neighbours: w.neighbours, Watch: w.watch,
-		Stored: w.stored, Answers: w.answers, Measuring: w.measuring,
+		Stored: w.stored, Answers: w.answers, Measuring: w.measuring, Template: w.template,
 	}
 	w.answers = nil
 	for i := range w.s.Nodes {

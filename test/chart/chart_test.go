@@ -20,7 +20,7 @@ import (
 )
 
 // everything is served.
-const everything = "dialects: [native, kruise, openyurt]"
+const everything = "dialects: [native, kruise, openyurt, policy]"
 
 const keep = "helm.sh/resource-policy"
 

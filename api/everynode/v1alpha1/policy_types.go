@@ -8,7 +8,8 @@ import (
 )
 
 // RolloutPolicy defines how new revisions of daemon sets reach the nodes: in which waves, how long each of them is observed, who approves, and when
-// updates may start. It never writes to a daemon set, and the limits of the set itself stay upper bounds.
+// updates may start. It never writes to a daemon set, except that an undo next to another controller changes the template back, and the limits of the set itself
+// stay upper bounds.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -96,7 +96,8 @@ type SetStatus struct {
 	// +optional
 	CommittedDigest string `json:"committedDigest,omitempty"`
 
-	// RejectedRevision is the name of the ControllerRevision that was rejected, if it is the one that the template describes.
+	// RejectedRevision is the name of the ControllerRevision that was rejected, if it is the one that the template describes; or was, until an undo changed the
+	// template back.
 	// +optional
 	RejectedRevision string `json:"rejectedRevision,omitempty"`
 

@@ -21,6 +21,9 @@
 {{- $flags := .Values.manager.flags | default dict -}}
 {{- $gates := .Values.featureGates | default dict -}}
 {{- include "everynode.checkLogs" (dict "at" "manager.flags" "flags" $flags) -}}
+{{- if and .Values.manager.undoNamespaces (not (has "policy" .Values.dialects)) -}}
+{{- fail "manager.undoNamespaces needs the dialect policy: add it to dialects, or remove the namespaces" -}}
+{{- end -}}
 {{- if not (get $gates "LoggingAlphaOptions" | default (and (get $gates "AllAlpha") (not (hasKey $gates "LoggingAlphaOptions")))) -}}
 {{- range list "log-json-info-buffer-size" "log-json-split-stream" "log-text-info-buffer-size" "log-text-split-stream" -}}
 {{- if not (has (get $flags . | toString) (list "" "0" "false")) -}}

@@ -48,11 +48,12 @@ type Options struct {
 	// Workers is the number of sets that are worked on at once.
 	Workers int
 	// PullJobs may be nil: then nothing is pulled ahead. Without Policies there are no rollout policies, without Analyses those of policies have no answer, and
-	// without Notices no program is notified.
-	PullJobs PullJobs
-	Policies Policies
-	Analyses Analyses
-	Notices  Notices
+	// without Notices no program is notified. Without Templates no undo changes a template.
+	PullJobs  PullJobs
+	Templates Templates
+	Policies  Policies
+	Analyses  Analyses
+	Notices   Notices
 	// Late is whether the sets of an optional dialect have not been read yet, while the others are served; it may be nil.
 	Late func() bool
 	// UpstreamWorks is whether kube-controller-manager keeps the pods of apps/v1, and not this manager; nil where it does not.
@@ -209,6 +210,7 @@ type state struct {
 	batchOf   int64
 	governed  governed
 	durations durations
+	refused   refusal
 	// tidyAfter is when revisions that no decision needs may be adopted or labelled again.
 	tidyAfter time.Time
 	// young is whether the set was new when it was first seen, and nothing has been decided for it yet.
@@ -390,7 +392,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		var applyErr error
 		after, applyErr = p.apply(ctx, h, &snapshot, &plan)
 		p.measure(&snapshot, &plan, now)
-		err = errors.Join(err, applyErr, p.mark(ctx, h, &allowed))
+		err = errors.Join(err, applyErr, p.mark(ctx, h, &allowed), p.revert(ctx, h, &allowed))
 	} else if apply.OfCreate(err) == apply.Refused {
 		report.Failure = err
 	}

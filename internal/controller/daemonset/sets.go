@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/dialect/base"
 )
 
 // Sets are the reads and writes of daemon sets that the loop needs.
@@ -54,6 +55,17 @@ func (l liveSets) PatchStatus(ctx context.Context, key clustercache.Key, patch [
 		kind = types.StrategicMergePatchType
 	}
 	return l.client.Resource(r).Namespace(key.Namespace).Patch(ctx, key.Name, kind, patch, metav1.PatchOptions{}, "status")
+}
+
+// NewTemplates returns Templates on a real API server, with resources as for NewSets.
+func NewTemplates(c dynamic.Interface, resources map[string]schema.GroupVersionResource) Templates {
+	return liveSets{client: c, resources: resources}
+}
+
+func (l liveSets) PatchTemplate(ctx context.Context, key clustercache.Key, patch []byte) error {
+	_, err := l.client.Resource(l.resources[key.Dialect]).Namespace(key.Namespace).
+		Patch(ctx, key.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: base.FieldManager})
+	return err
 }
 
 // live is the set as the API server itself has it.

@@ -34,7 +34,9 @@ type edge struct {
 	external bool
 	// blind keeps what the other controller writes to its history from the index.
 	blind bool
-	down  map[string]bool
+	// bad is an image with which containers crash.
+	bad  string
+	down map[string]bool
 }
 
 // newEdge is a world of that many nodes after its first roll-out. kind is "external" or "native".
@@ -188,7 +190,11 @@ func (e *edge) live() (changed bool) {
 		case p.Status.Phase == corev1.PodPending:
 			p.Spec.NodeName = rec.Node
 			p.Status.Phase = corev1.PodRunning
-			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(e.clock.Now())})
+			ready := corev1.ConditionTrue
+			if p.Spec.Containers[0].Image == e.bad {
+				ready, p.Status.ContainerStatuses = corev1.ConditionFalse, []corev1.ContainerStatus{{RestartCount: 4}}
+			}
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.NewTime(e.clock.Now())})
 			e.changed(p)
 			changed = true
 		}

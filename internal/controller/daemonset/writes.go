@@ -23,6 +23,7 @@ const (
 	writesRevision    = "revision"
 	writesOldRevision = "old revision"
 	writesPullJob     = "pull job"
+	writesTemplate    = "template"
 )
 
 // slowFor is for how long no worker waits for the writes of a kind in a namespace after one of them has taken longer than executor.WriteTimeout.

@@ -45,6 +45,8 @@ func (r *Reader) DaemonSet(obj map[string]any) dialect.Workload {
 	r.TemplateGeneration(&w)
 	if rolling, ok := r.Strategy(&w.Set, spec); ok {
 		r.Budgets(&w.Set, rolling, DefaultMaxUnavailable)
+	} else if w.Set.Strategy == rollout.OnDelete {
+		w.TemplateOwners = templateOwners(obj)
 	}
 	return w
 }

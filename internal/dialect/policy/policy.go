@@ -8,6 +8,7 @@ package policy
 import (
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // Name is the name of the dialect.
@@ -17,8 +18,19 @@ const Name = "policy"
 func Registration() dialect.Registration {
 	return dialect.Registration{
 		Name: Name, Does: "updates DaemonSets of apps/v1 with the strategy OnDelete as rollout policies say, next to the controller that keeps their pods",
-		Adds: "follows rollout policies, as every dialect does", New: newDialect, Extend: extend, Alongside: true,
+		Adds: "follows rollout policies, as every dialect does", New: newDialect, Extend: extend, Alongside: true, Roles: roles(),
 	}
+}
+
+func roles() []rbac.Role {
+	return []rbac.Role{{
+		Name: "everynode-manager-undo", Program: rbac.Manager, For: "undos that change the template, where another controller creates the pods",
+		BoundBy: "a RoleBinding in each namespace in which undos may do that; with the chart, manager.undoNamespaces",
+		Rules: []rbac.Rule{{
+			Group: "apps", Resource: "daemonsets", Verbs: []string{"patch"}, Rare: []string{"patch"},
+			Why: "changes the template of a DaemonSet back to the committed revision, if no other field manager owns it; only after a failure",
+		}},
+	}}
 }
 
 // extend changes nothing: every dialect follows policies.

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/revision"
+)
+
+// Templates change the templates of daemon sets of which another controller creates the pods.
+type Templates interface {
+	// PatchTemplate sends a strategic merge patch of the set itself.
+	PatchTemplate(ctx context.Context, key clustercache.Key, patch []byte) error
+}
+
+// refusal is a change of the template that was refused.
+type refusal struct {
+	text string
+	// generation is that of the set, and at when it was.
+	generation int64
+	at         time.Time
+}
+
+// refusedPause is how long a change of the template that was refused is not tried again.
+const refusedPause = time.Minute
+
+// template is what policies need to know of the template; nil if the manager does not change it.
+func (p *pass) template() *policy.Template {
+	if !p.byPolicy || p.c.Templates == nil {
+		return nil
+	}
+	known := &policy.Template{Owners: p.w.TemplateOwners}
+	if of := &p.state.refused; of.generation == p.w.Generation {
+		known.Refused = of.text
+	}
+	return known
+}
+
+// revert changes the template to that of a revision, exactly. The set is read from the API server itself: if it has changed since the decision, or belongs to
+// another field manager, nothing is written, and the pass that follows from the change decides again. The patch has the resourceVersion of what was read.
+func (p *pass) revert(ctx context.Context, h *clustercache.Resolved, out *policy.Result) error {
+	if out.Revert < 0 || out.Revert >= len(h.Entries) || h.Entries[out.Revert].Template == nil || p.c.Templates == nil || !p.mayWrite() {
+		return nil
+	}
+	if of := &p.state.refused; of.generation == p.w.Generation && p.c.Clock.Since(of.at) < refusedPause {
+		return nil
+	}
+	live, err := p.live(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the daemon set before its template is changed: %w", err)
+	}
+	if now := p.d.Source.Digest(live.Object); now.UID != p.w.UID || now.Generation != p.w.Generation || now.Deleting || len(now.TemplateOwners) > 0 {
+		return nil
+	}
+	patch, err := templatePatch(live, h.Entries[out.Revert].Template)
+	if err != nil {
+		return err
+	}
+	name := h.Entries[out.Revert].Name
+	err = p.write(ctx, writesTemplate, func(ctx context.Context) error {
+		err := p.c.Templates.PatchTemplate(ctx, p.key, patch)
+		p.c.Observer.Wrote("patch-template", err)
+		if err == nil {
+			p.c.Events.Eventf(p.object(), corev1.EventTypeWarning, policy.ReasonTemplateReverted, "Changed the template back to that of revision %s.", name)
+		}
+		return err
+	})
+	return p.answered(err)
+}
+
+// answered notes what came of the change of the template. The watch shows a set that has changed meanwhile.
+func (p *pass) answered(err error) error {
+	p.state.refused = refusal{}
+	switch apply.OfDelete(err) {
+	case apply.Done, apply.Differs, apply.Gone:
+		return nil
+	case apply.Refused:
+		p.state.refused = refusal{text: apply.Brief(err).Error() + ".", generation: p.w.Generation, at: p.c.Clock.Now()}
+		p.c.queue.Add(p.key)
+		return nil
+	default:
+		return fmt.Errorf("changing the template back: %w", err)
+	}
+}
+
+// templatePatch replaces the template of a set as it was read.
+func templatePatch(live *unstructured.Unstructured, template map[string]any) ([]byte, error) {
+	data, err := revision.Data(template)
+	if err != nil {
+		return nil, fmt.Errorf("reading the template of a revision: %w", err)
+	}
+	var patch map[string]any
+	if err := json.Unmarshal(data, &patch); err != nil {
+		return nil, fmt.Errorf("reading the template of a revision: %w", err)
+	}
+	patch["metadata"] = map[string]any{"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion()}
+	return json.Marshal(patch)
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+)
+
+// Template is what is known of the template of a set of which another controller creates the pods. An undo there must change it.
+type Template struct {
+	// Owners are the field managers that may write it again.
+	Owners []string
+	// Refused is why the last attempt to change it failed; empty if none has.
+	Refused string
+}
+
+// The reasons in blocking for an undo that changes the template.
+const (
+	blockedUndone  = "Undone"
+	blockedRefused = "UndoRefused"
+)
+
+// refusedPause is when a change of the template that was refused is tried again.
+const refusedPause = time.Minute
+
+// revert has the template changed to the committed revision. That counts when the stored status has the phase and the rejected revision: then the next manager knows that it was Everynode who
+// changed it, and does not roll the failed revision out again if it returns. Nothing is done with a revision of which the template is not the one that was committed.
+func (r *run) revert() {
+	st := r.out.Status
+	st.Phase, st.Wave = v1alpha1.PhaseUndoing, r.failure.Wave
+	r.reportFailure()
+	switch {
+	case r.p.Suspend:
+		r.block("Failed", r.failure.Message+" The template is to be changed back to the committed revision.")
+		r.suspend()
+		return
+	case r.in.Template.Refused != "":
+		st.Phase = v1alpha1.PhaseFailed
+		r.block(blockedRefused, fmt.Sprintf("%s The template cannot be changed back to the committed revision: %s Change it, or let Everynode change it.", r.failure.Message, r.in.Template.Refused))
+		r.wakeAt(r.s.Now.Add(refusedPause))
+	default:
+		r.block("Failed", r.failure.Message+" The template is being changed back to the committed revision.")
+	}
+	if was := r.in.Stored; was != nil && was.TargetRevision == st.TargetRevision && was.TargetNumber == st.TargetNumber && was.RejectedRevision == st.RejectedRevision &&
+		was.CommittedRevision == st.CommittedRevision && was.CommittedDigest == st.CommittedDigest && (was.Phase == v1alpha1.PhaseUndoing || blocks(was, blockedRefused)) {
+		r.out.Revert = r.committed
+		return
+	}
+	r.wakeAt(r.s.Now.Add(time.Second))
+}
+
+// blocks is whether a status has an entry with that reason.
+func blocks(st *v1alpha1.SetStatus, reason string) bool { return blocking(st, reason) != "" }
+
+// blocking is the message of the entry with that reason; empty if there is none.
+func blocking(st *v1alpha1.SetStatus, reason string) string {
+	i := slices.IndexFunc(st.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == reason })
+	if i < 0 {
+		return ""
+	}
+	return st.Blocking[i].Message
+}
+
+// reverted is whether the template describes the committed revision because Everynode has changed it, and which revision was undone so.
+func (r *run) reverted() (rejected string, is bool) {
+	last := r.in.Last
+	if last == nil || !r.s.Set.ExternalController || last.RejectedRevision == "" || last.RejectedRevision == r.target().Name || last.CommittedRevision != r.target().Name {
+		return "", false
+	}
+	just := last.TargetRevision == last.RejectedRevision && last.Failure != nil && (last.Phase == v1alpha1.PhaseUndoing || blocks(last, blockedRefused))
+	return last.RejectedRevision, just || last.TargetRevision == last.CommittedRevision
+}
+
+// findReverted finds out whether nodes must still return from a revision because Everynode has changed the template back.
+func (r *run) findReverted() {
+	rejected, is := r.reverted()
+	if !is || r.in.Last.Phase == v1alpha1.PhaseComplete {
+		return
+	}
+	r.undoing = true
+	r.from = slices.IndexFunc(r.in.Revisions, func(rev Revision) bool { return rev.Name == rejected }) // rollout.NoRevision if it was deleted, as for its pods
+}
+
+// goBack limits what settle allows where Everynode has changed the template: as for an undo that leaves it. The status keeps the revision that was undone.
+func (r *run) goBack() {
+	rejected, is := r.reverted()
+	if !is {
+		return
+	}
+	st := r.out.Status
+	st.RejectedRevision = rejected
+	message := blocking(r.in.Last, blockedUndone)
+	if message == "" {
+		message = fmt.Sprintf("Revision %s was undone, and the template changed back to the committed revision. %s", rejected, r.in.Last.Failure.Message)
+	}
+	r.block(blockedUndone, message)
+	if st.Phase != v1alpha1.PhaseUndoing {
+		return
+	}
+	r.out.MaxUnavailable = r.p.Undo.MaxUnavailable
+	r.windowsOfUndo()
+	r.judgeUndo()
+}
+
+// cameBack is whether the template describes a revision again that was undone: another user has changed it after Everynode had. It is not undone again, so that two do
+// not change the template in turns.
+func (r *run) cameBack() bool {
+	last := r.in.Last
+	return last != nil && r.s.Set.ExternalController && r.last == nil && last.RejectedRevision == r.target().Name &&
+		last.TargetRevision == last.CommittedRevision && last.CommittedRevision != r.target().Name
+}
+
+// failAgain is the failure of a revision that came back.
+func (r *run) failAgain() *everynode.Failure {
+	return &everynode.Failure{Number: r.number(), Message: fmt.Sprintf("Revision %s was undone, and another user has changed the template to it again.", r.target().Name)}
+}
+
+// ownersOfTemplate is why the template must not be changed; empty if it may.
+func (r *run) ownersOfTemplate() string {
+	switch of := r.in.Template; {
+	case of == nil:
+		return "another controller creates the pods from the template"
+	case len(of.Owners) > 0:
+		return "another controller creates the pods from the template, and " + strings.Join(of.Owners, ", ") + " may write the template again (metadata.managedFields)"
+	default:
+		return ""
+	}
+}
