@@ -61,7 +61,9 @@ type counts struct {
 // message is an event that is to be sent.
 type message struct {
 	id, kind, subject string
-	body              []byte
+	// namespace is that of the set.
+	namespace string
+	body      []byte
 	// queued is when it was put into the queue.
 	queued time.Time
 }
@@ -85,5 +87,5 @@ func encode(n *policy.Notice, source string, now time.Time) (*message, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding an event: %w", err)
 	}
-	return &message{e.ID, e.Type, e.Subject, body, now}, nil
+	return &message{e.ID, e.Type, e.Subject, n.Set.Namespace, body, now}, nil
 }

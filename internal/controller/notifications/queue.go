@@ -4,33 +4,40 @@ package notifications
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
 // maxQueue is how many messages wait for one target.
 const maxQueue = 256
 
-// queue keeps the messages of a target in their order. A work queue of client-go has neither a bound nor an order once an item is repeated.
+// queue keeps the messages of a target: those of a namespace in their order, and namespaces take turns, so that one with many rollouts delays and costs the others
+// nothing. A work queue of client-go has neither a bound nor an order once an item is repeated.
 type queue struct {
 	// more has an element after a message was added.
 	more chan struct{}
 
-	mu       sync.Mutex
-	messages []*message
+	mu sync.Mutex
+	// of are the messages of each namespace that has any, and turns these namespaces, the next one first.
+	of    map[string][]*message
+	turns []string
 	// dropping is whether a message was dropped since the target has last accepted one.
 	dropping bool
 }
 
-func newQueue() *queue { return &queue{more: make(chan struct{}, 1)} }
+func newQueue() *queue { return &queue{more: make(chan struct{}, 1), of: map[string][]*message{}} }
 
-// add adds a message, and reports whether the queue was full, so that the oldest one was dropped. first is whether that was the first one since the target
-// has accepted one.
+// add adds a message, and reports whether the queue was full, so that the oldest one was dropped of the namespace that has most. first is whether that was the
+// first one since the target has accepted one.
 func (q *queue) add(m *message) (full, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.messages = append(q.messages, m)
-	if full = len(q.messages) > maxQueue; full {
-		q.messages = q.messages[1:]
+	if len(q.of[m.namespace]) == 0 {
+		q.turns = append(q.turns, m.namespace)
+	}
+	q.of[m.namespace] = append(q.of[m.namespace], m)
+	if full = q.size() > maxQueue; full {
+		q.remove(q.largest())
 		first, q.dropping = !q.dropping, true
 	}
 	select {
@@ -40,7 +47,36 @@ func (q *queue) add(m *message) (full, first bool) {
 	return full, first
 }
 
-// next waits for the oldest message and takes it; nil when ctx has ended.
+// size is the number of messages. The lock is held.
+func (q *queue) size() (n int) {
+	for _, messages := range q.of {
+		n += len(messages)
+	}
+	return n
+}
+
+// largest is the place among the turns of the namespace with most messages; of equal ones, of the one whose turn comes first.
+func (q *queue) largest() (at int) {
+	for i, namespace := range q.turns {
+		if len(q.of[namespace]) > len(q.of[q.turns[at]]) {
+			at = i
+		}
+	}
+	return at
+}
+
+// remove takes the oldest message of a namespace, by its place among the turns. A namespace with another one keeps its turn.
+func (q *queue) remove(at int) *message {
+	namespace := q.turns[at]
+	m := q.of[namespace][0]
+	if q.of[namespace] = q.of[namespace][1:]; len(q.of[namespace]) == 0 {
+		delete(q.of, namespace)
+		q.turns = slices.Delete(q.turns, at, at+1)
+	}
+	return m
+}
+
+// next waits for the message of the namespace whose turn it is, and takes it; nil when ctx has ended.
 func (q *queue) next(ctx context.Context) *message {
 	for ctx.Err() == nil {
 		if m := q.take(); m != nil {
@@ -57,11 +93,14 @@ func (q *queue) next(ctx context.Context) *message {
 func (q *queue) take() *message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.messages) == 0 {
+	if len(q.turns) == 0 {
 		return nil
 	}
-	m := q.messages[0]
-	q.messages = q.messages[1:]
+	namespace := q.turns[0]
+	m := q.remove(0)
+	if len(q.of[namespace]) > 0 {
+		q.turns = append(q.turns[1:], namespace)
+	}
 	return m
 }
 

@@ -6,7 +6,7 @@
 // # Rule
 //
 // Send never waits. Each target has a queue and a goroutine of its own, so a target that hangs, redirects, refuses or answers too much delays neither a decision
-// nor another target. A queue is bounded, and so is how long the delivery of an event is tried: what is lost is counted. A target gets its events in their order,
+// nor another target. A queue is bounded, and so is how long the delivery of an event is tried: what is lost is counted. A target gets the events of a namespace in their order, and namespaces take turns,
 // each at least once while this process runs; the identity of an event is the same in each attempt, and for each process.
 //
 // Only the administrator says where targets are. No policy names one, and no text of a policy becomes a part of an address or a header.
@@ -88,7 +88,7 @@ func (s *Sender) Send(ctx context.Context, notices []policy.Notice) {
 			if full, first := t.queue.add(m); full {
 				s.count(t.name, ResultDropped)
 				if first {
-					klog.FromContext(ctx).Error(nil, "The queue of a target of notifications is full; dropping its oldest events until the target accepts some", "target", t.name)
+					klog.FromContext(ctx).Error(nil, "The queue of a target of notifications is full; dropping the oldest events of the namespaces with most until the target accepts some", "target", t.name)
 				}
 			}
 		}

@@ -292,8 +292,8 @@ func TestQueueIsBounded(t *testing.T) {
 	for i := range maxQueue + 10 {
 		b.send(notice(strconv.Itoa(i)))
 	}
-	if b.counted("a dropped") != 10 || len(b.targets.all[0].queue.messages) != maxQueue {
-		t.Errorf("counts %v, queue %d", b.counts, len(b.targets.all[0].queue.messages))
+	if b.counted("a dropped") != 10 || b.targets.all[0].queue.size() != maxQueue {
+		t.Errorf("counts %v, queue %d", b.counts, b.targets.all[0].queue.size())
 	}
 	b.run()
 	b.untilCounted("a sent", maxQueue)
