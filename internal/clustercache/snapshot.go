@@ -191,11 +191,14 @@ func arrive(pod *rollout.Pod, f *dialect.PodFacts, now rollout.Time) rollout.Tim
 	return 0
 }
 
-// inPlaceOf fills in how far a change in place has come. A grace period that began by another clock has ended.
+// inPlaceOf fills in how far a change in place has come. A grace period that began by another clock has ended, and so has the time for a restart.
 func inPlaceOf(pod *rollout.Pod, w *dialect.Workload, f *dialect.PodFacts, now rollout.Time) {
-	pod.Gate, pod.InPlace, pod.Open, pod.Stuck = f.Gate, f.InPlace, f.Open, f.Stuck
+	pod.Gate, pod.InPlace, pod.Open, pod.Stuck, pod.Recreates = f.Gate, f.InPlace, f.Open, f.Stuck, f.Recreates
 	if pod.Ready && !ahead(f.ReadyAfter, now) {
 		pod.ReadySince = max(pod.ReadySince, f.ReadyAfter)
+	}
+	if f.Patience > 0 && !ahead(f.PatchedAt, now) {
+		pod.StuckAt = f.PatchedAt.Add(f.Patience)
 	}
 	switch f.InPlace {
 	case rollout.InPlaceMarked:

@@ -4,6 +4,7 @@ package dialect
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,6 +26,11 @@ type PodFacts struct {
 	// Due is when a change that another controller has announced may be made, and Stuck why a change can never come to its end.
 	Due   rollout.Time
 	Stuck rollout.Detail
+	// PatchedAt is when the pod was changed, and Patience for how long that is not stuck although Stuck is set; 0 for at once.
+	PatchedAt rollout.Time
+	Patience  time.Duration
+	// Recreates is how many containers a change that was made still restarts.
+	Recreates uint8
 	// ArrivesBy is when a change that was made counts as arrived although the node's words leave that open; 0 if they do not.
 	ArrivesBy rollout.Time
 	// Preparing is whether the pod has been prepared to be deleted.

@@ -126,7 +126,7 @@ func (k *kubelets) stageOf(p *rollout.Pod, n *rollout.Node) stage {
 		return stopping
 	case p.Phase.Terminal(), k.fails(p, n) && p.Waiting != rollout.WaitingNone:
 		return resting
-	case p.InPlace == rollout.InPlacePatched && p.Stuck == rollout.NoDetail:
+	case p.InPlace == rollout.InPlacePatched && (p.Stuck == rollout.NoDetail || p.StuckAt != 0): // that there is an agent is assumed
 		return changing
 	case p.InPlace == rollout.InPlaceNone && p.Scheduled && !p.Ready && p.Trouble == "" && k.Start >= 0:
 		return starting

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // judgedStrictly is a policy for which one failed node is enough.
@@ -135,5 +136,24 @@ func TestJoiningNodesDoNotGetAFailedRevision(t *testing.T) {
 				t.Errorf("the node that joins gets %+v, want a pod of v1", w.node("k").Pods)
 			}
 		})
+	}
+}
+
+// Each container that a change in place restarts is restarted once for that: only what follows counts.
+func TestRestartsOfAChangeInPlaceDoNotCount(t *testing.T) {
+	for restarts, fails := range map[uint16]bool{7: false, 10: false, 11: true} {
+		w := newWorld(t, judgedStrictly())
+		w.s.Set.InPlace = true
+		w.s.Revisions[1].Created = w.s.Now
+		w.put("a", 1, true)
+		p := &w.node("a").Pods[0]
+		p.Created, p.InPlace, p.Recreates, p.Restarts = w.s.Now.Add(-time.Hour), rollout.InPlacePatched, 5, 2
+		w.pass(time.Second)
+		p = &w.node("a").Pods[0]
+		p.InPlace, p.Recreates, p.Restarts = rollout.InPlaceNone, 0, restarts
+		w.pass(time.Second)
+		if failed := w.last.Failure != nil; failed != fails {
+			t.Errorf("with %d restarts, of which 2 were before and 5 are the change: failure %+v", restarts, w.last.Failure)
+		}
 	}
 }

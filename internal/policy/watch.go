@@ -198,13 +198,13 @@ func wentDown(n *rollout.Node, p *rollout.Pod, within time.Duration) bool {
 	return !n.Ready && p.Created <= n.Since && n.Since <= p.Created.Add(within)
 }
 
-// earlierRestarts are the restarts of a pod before it was changed in place; the change itself is one.
+// earlierRestarts are the restarts of a pod before it was changed in place; the change itself is one, or one for each container that it restarts.
 func (r *run) earlierRestarts(p *rollout.Pod) uint16 {
 	switch {
 	case !r.s.Set.InPlace || r.s.Revisions[r.s.Set.Update].Created <= p.Created:
 		return 0
 	case p.InPlace == rollout.InPlacePatched || p.InPlace == rollout.InPlaceAnnounced:
-		return p.Restarts + 1
+		return p.Restarts + max(1, uint16(p.Recreates))
 	default:
 		return p.Restarts
 	}

@@ -57,6 +57,8 @@ type nodeContext struct {
 	// down is set on a node that the update leaves out because it is not ready; earlier is whether only an earlier version may be why.
 	down    Detail
 	earlier bool
+	// awaits is what a change in place waits for, if that can be said.
+	awaits Detail
 }
 
 func begin(s *Snapshot) *decision {
@@ -102,6 +104,8 @@ func (d *decision) visitNode(i int) {
 	v := Verdict{Kind: d.decideNode(&t), Charged: d.charge(&t)}
 	if v.Kind == WaitUnreachable {
 		v.Detail = t.down
+	} else if v.Kind.AwaitsPod() {
+		v.Detail = t.awaits
 	}
 	d.verdicts[i] = v
 }

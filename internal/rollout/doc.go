@@ -147,9 +147,13 @@
 //	arrived (closed)   Unmark                  Patch again                           Unmark
 //	announced          Resume                  Resume, then Patch again              Resume
 //	stuck              recreated               Patch again, recreated if announced   wait-in-place
+//	patched, to be     wait-in-place until     Patch again                           wait-in-place
+//	restarted          StuckAt, then stuck
 //
 // A change is announced when another controller has begun it, and left it before it changed the pod; its grace period holds. A
-// change that was patched or announced is stuck when it can never come to its end (Pod.Stuck).
+// change that was patched or announced is stuck when it can never come to its end (Pod.Stuck), or has not done so in time (Pod.StuckAt). The latter is a change for which
+// the agent of the node restarts containers: the manager does not know whether the node has one. The time does not run while the node is not ready, and
+// begins with RestartWithin when it is ready again.
 //
 // Where the table says Patch and the pod cannot be changed in place any more, it is recreated. That takes no further slot:
 // from the Mark or the Patch until its node runs the change and the gate is open, the pod counts as not ready, whatever its condition says. A pod gets one

@@ -2,7 +2,10 @@
 
 package rollout
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // The part of the dumb decision that is about limits, hooks and changes in place.
 
@@ -36,7 +39,7 @@ func (d *dumb) idle(f facts) bool {
 // restored finds the preparing pod that is wanted again.
 func (d *dumb) restored(f facts) (Pod, bool) {
 	wanted := filter(f.pods, func(p Pod) bool {
-		return !p.Deleting && preparing(p) && p.Phase != Failed && p.Phase != Succeeded && !hopeless(p) &&
+		return !p.Deleting && preparing(p) && p.Phase != Failed && p.Phase != Succeeded && !d.hopeless(f, p) &&
 			(p.Revision == d.s.Set.Update || p.Evicted || d.s.Set.Strategy != RollingUpdate || protected(f, p))
 	})
 	slices.SortStableFunc(wanted, func(a, b Pod) int {
@@ -211,9 +214,18 @@ func (d *dumb) patched(f facts, p Pod) Action {
 	return Action{Kind: Patch, Node: f.index, Pod: p.Name, UID: p.UID, Revision: d.s.Set.Update, Reason: UpdatingInPlace}
 }
 
-// hopeless is whether a pod is in the middle of a change that never ends.
-func hopeless(p Pod) bool {
-	return p.Stuck != NoDetail && (p.InPlace == InPlacePatched || p.InPlace == InPlaceAnnounced)
+// hopeless is whether a pod is in the middle of a change that never ends, or has taken too long.
+func (d *dumb) hopeless(f facts, p Pod) bool {
+	changing := p.Stuck != NoDetail && (p.InPlace == InPlacePatched || p.InPlace == InPlaceAnnounced)
+	return changing && (p.StuckAt == 0 || f.Ready && d.patience(f, p) <= d.s.Now)
+}
+
+// patience is until when a change that may still come to its end is waited for.
+func (d *dumb) patience(f facts, p Pod) Time {
+	if again := f.Since.Add(30 * time.Second); f.Since <= d.s.Now && again > p.StuckAt {
+		return again
+	}
+	return p.StuckAt
 }
 
 // whyNot is why a pod cannot be changed in place although the set asks for it.
@@ -272,21 +284,23 @@ func (d *dumb) step(f facts) (do []Action, waits VerdictKind, until Time) {
 	again.Detail = p.Stuck
 	resumed := Action{Kind: Resume, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: UpdatingInPlace}
 	switch {
-	case announced && p.GraceUntil > d.s.Now && !hopeless(p) && (!replaced || able && alone && !d.surge()):
+	case announced && p.GraceUntil > d.s.Now && !d.hopeless(f, p) && (!replaced || able && alone && !d.surge()):
 		return nil, WaitGrace, p.GraceUntil
-	case announced && !hopeless(p) && (!replaced || able && alone && !d.surge()):
+	case announced && !d.hopeless(f, p) && (!replaced || able && alone && !d.surge()):
 		return []Action{resumed}, 0, 0
-	case !replaced && hopeless(p) && alone && f.Blocked == "" && !d.optional(f) && p.Revision == d.s.Set.Update && d.s.Set.Strategy == RollingUpdate:
+	case !replaced && d.hopeless(f, p) && alone && f.Blocked == "" && !d.optional(f) && p.Revision == d.s.Set.Update && d.s.Set.Strategy == RollingUpdate:
 		return []Action{again}, 0, 0
-	case replaced && announced && hopeless(p) && alone && !d.surge() && f.Blocked == "":
+	case replaced && announced && d.hopeless(f, p) && alone && !d.surge() && f.Blocked == "":
 		return []Action{again}, 0, 0
+	case !replaced && p.InPlace == InPlacePatched && p.Stuck != NoDetail && !d.hopeless(f, p) && f.Ready:
+		return nil, WaitInPlace, d.patience(f, p)
 	case !replaced && (p.InPlace == InPlacePatched || announced):
 		return nil, WaitInPlace, 0
 	case !replaced:
 		return []Action{unmark}, 0, 0
 	case d.surge() || len(f.live) != 1 || len(f.leaving) > 0:
 		return nil, 0, 0
-	case announced && hopeless(p):
+	case announced && d.hopeless(f, p):
 		return nil, 0, 0
 	case (p.InPlace == InPlaceMarked || p.InPlace == InPlaceArrived) && f.Refusal != nil && f.Refusal.Of == Patch:
 		unmark.TakesBack = true

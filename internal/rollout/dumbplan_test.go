@@ -171,6 +171,9 @@ func (d *dumb) plan() Plan {
 		if v.Kind == WaitUnreachable {
 			v.Detail = d.absence(f)
 		}
+		if p, ok := d.changing(f); ok && v.Kind == WaitInPlace && p.InPlace == InPlacePatched && p.Stuck == DetailNotRestarted && !d.hopeless(f, p) {
+			v.Detail = DetailRestarting
+		}
 		for i, turn := range turns {
 			if turn.node == f.index && turn.charge && place[i] < burst {
 				v.Charged = true

@@ -33,7 +33,7 @@ func limitedNodes() []string {
 		"must v1:unready,marked,grace=3s", "must v1:unready,patched", "must v1:unready,arrived", "must v2:unready,marked",
 		"must v2:ready,patched", "must v2:unready,arrived", "leave v2:unready,arrived", "must blocked v1:unready,marked",
 		"must v2:unready,announced", "must v1:unready,announced,grace=3s", "must v2:unready,patched,stuck,armed", "must v2:unready,announced,stuck",
-		"must v1:unready,patched,stuck", "stay v2:unready,patched,stuck", "must v1:ready,open", "must v2:ready,open", "stay v1:ready,open",
+		"must v1:unready,patched,stuck", "stay v2:unready,patched,stuck", "must v2:ready,open,stuck=30s", "must v1:ready,open,stuck=30s", "must v1:ready,open", "must v2:ready,open", "stay v1:ready,open",
 	}
 }
 

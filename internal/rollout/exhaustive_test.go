@@ -197,7 +197,7 @@ func (d *dumb) resting(f facts) bool {
 	if len(f.pods) == 0 {
 		return f.hold == WaitProgressive
 	}
-	if len(f.running) == 1 && hopeless(f.running[0]) && (d.s.Set.Strategy == OnDelete || f.hold != 0) {
+	if len(f.running) == 1 && d.hopeless(f, f.running[0]) && (d.s.Set.Strategy == OnDelete || f.hold != 0) {
 		return true // no update may take it away
 	}
 	if len(f.pods) != 1 || len(f.running) != 1 || !d.anyServing(f.running) {

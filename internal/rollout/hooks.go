@@ -25,7 +25,7 @@ func (d *decision) countPreparing(t *nodeContext, p *Pod) {
 	}
 	wanted := p.Revision == d.in.Set.Update || p.Evicted || d.in.Set.Strategy != RollingUpdate || t.mayNotGo(p)
 	better := c.restored == nil || c.restored.Revision != d.in.Set.Update && p.Revision == d.in.Set.Update
-	if better && !p.Phase.Terminal() && !p.stuck() && wanted {
+	if better && !p.Phase.Terminal() && !d.stuck(t, p) && wanted {
 		c.restored = p
 	}
 }

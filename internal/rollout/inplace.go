@@ -2,6 +2,8 @@
 
 package rollout
 
+import "time"
+
 // inPlace is whether an old pod can be changed in place, and if not although the set asks for it, why.
 func (d *decision) inPlace(p *Pod) (bool, Detail) {
 	switch {
@@ -25,9 +27,24 @@ func (d *decision) inPlace(p *Pod) (bool, Detail) {
 // ClosesGate is whether a pod is made not ready before it is changed in place.
 func (s *Set) ClosesGate() bool { return s.CloseGate || s.Grace > 0 }
 
-// stuck is whether a change in place is under way that can never come to its end.
-func (p *Pod) stuck() bool {
-	return p.Stuck != NoDetail && (p.InPlace == InPlacePatched || p.InPlace == InPlaceAnnounced)
+// RestartWithin is the time in which the agent of a node must stop containers that are to be restarted, in addition to the time that they get to end.
+const RestartWithin = 30 * time.Second
+
+// stuck is whether a change in place is under way that can never come to its end, or whose time has ended. A node that was not ready has
+// the time of a restart once more.
+func (d *decision) stuck(t *nodeContext, p *Pod) bool {
+	if p.Stuck == NoDetail || p.InPlace != InPlacePatched && p.InPlace != InPlaceAnnounced {
+		return false
+	}
+	return p.StuckAt == 0 || t.node.Ready && d.stuckAt(t.node, p) <= d.in.Now
+}
+
+// stuckAt is when the time for a change ends. The node's own clock may have set Node.Since, so it does not count if it has not passed.
+func (d *decision) stuckAt(n *Node, p *Pod) Time {
+	if n.Since > d.in.Now {
+		return p.StuckAt
+	}
+	return max(p.StuckAt, n.Since.Add(RestartWithin))
 }
 
 // proceed continues a change in place that is in progress, also when the set does not ask for changes in place any more.
@@ -39,10 +56,10 @@ func (d *decision) proceed(t *nodeContext) (acts bool, waits VerdictKind) {
 		return false, notHeld
 	case p.Revision != d.in.Set.Update && d.in.Set.Strategy == RollingUpdate && d.hold(t.index) == notHeld:
 		return d.supersede(t, p)
-	case p.stuck():
+	case d.stuck(t, p):
 		return d.giveUp(t, p)
 	case p.InPlace == InPlacePatched:
-		return false, WaitInPlace
+		return false, d.await(t, p)
 	case p.InPlace == InPlaceAnnounced:
 		return d.resume(t, p)
 	default:
@@ -73,7 +90,7 @@ func (d *decision) supersede(t *nodeContext, p *Pod) (acts bool, waits VerdictKi
 		return false, notHeld
 	}
 	able, why := d.inPlace(p)
-	if p.InPlace == InPlaceAnnounced && p.stuck() {
+	if p.InPlace == InPlaceAnnounced && d.stuck(t, p) {
 		able, why = false, p.Stuck
 	}
 	switch {
@@ -114,6 +131,17 @@ func (d *decision) giveUp(t *nodeContext, p *Pod) (acts bool, waits VerdictKind)
 	}
 	d.recreate(t, p, p.Stuck)
 	return true, notHeld
+}
+
+// await waits for the node of a pod that has been changed, as long as the change may take.
+func (d *decision) await(t *nodeContext, p *Pod) VerdictKind {
+	if p.Stuck == DetailNotRestarted {
+		t.awaits = DetailRestarting
+	}
+	if p.Stuck != NoDetail && t.node.Ready {
+		d.wakeAt(d.stuckAt(t.node, p))
+	}
+	return WaitInPlace
 }
 
 // resume continues a change that another controller has announced, when the grace period found there has ended.

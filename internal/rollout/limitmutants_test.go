@@ -89,6 +89,8 @@ func hookMutants() []mutant {
 		{"patches what has no gate", []string{"set in-place close-gate", "in-place v1", "node a must v1:ready"}, kind(0, Mark), steps},
 		{"patches what cannot be patched", []string{"set in-place", "in-place v1=template", "node a must v1:ready,gate"}, kind(0, Mark), steps},
 		{"makes a pod ready too early", []string{"node a must v2:ready,patched"}, touch(Unmark, 0, FinishingInPlace), steps},
+		{"gives a restart up before its time", []string{"set in-place", "in-place v1", "node a must v2:ready,open,stuck=30s"}, remove(0, Recreating), steps},
+		{"waits for a restart for ever", []string{"set in-place", "in-place v1", "node a must v2:ready,open,stuck=-1s"}, dropAction(0), "what has to be done is done"},
 		{"forgets to make a pod ready", []string{"node a must v2:unready,arrived"}, dropAction(0), "what has to be done is done"},
 	}
 }

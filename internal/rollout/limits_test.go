@@ -38,8 +38,11 @@ func stepByStep(d *dumb, p Plan) error {
 		marked := slices.ContainsFunc(p.Actions[:i], func(b Action) bool { return b.Kind == Mark && b.UID == a.UID })
 		possible := (pod.Gate || !d.closesGate()) && d.s.Set.InPlace && !d.surge() && d.whyNot(*pod) == NoDetail
 		switch {
-		case a.Kind == Resume && (pod.InPlace != InPlaceAnnounced || pod.GraceUntil > d.s.Now || hopeless(*pod)):
+		case a.Kind == Resume && (pod.InPlace != InPlaceAnnounced || pod.GraceUntil > d.s.Now || d.hopeless(d.nodes[a.Node], *pod)):
 			return fmt.Errorf("%s is changed as announced, and its change in place is %s", a.Pod, pod.InPlace)
+		case a.Kind == Delete && a.Reason == Recreating && pod.InPlace == InPlacePatched && pod.Revision == d.s.Set.Update && !preparing(*pod) &&
+			!d.hopeless(d.nodes[a.Node], *pod):
+			return fmt.Errorf("%s is given up although its node may still run its change", a.Pod)
 		case (a.Kind == Mark || a.Kind == Patch) && !possible:
 			return fmt.Errorf("%s cannot be changed in place", a.Pod)
 		case a.Kind == Mark && (pod.InPlace != InPlaceNone || !d.closesGate()):

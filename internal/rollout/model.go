@@ -211,16 +211,19 @@ type Pod struct {
 	Trouble string
 	// Stuck is why the change that is under way (InPlacePatched, InPlaceAnnounced) can never come to its end; NoDetail if it may.
 	Stuck Detail
+	// StuckAt is when Stuck begins to hold: until then, and while the node is not ready, what runs on the node may still end the change. 0 means at once.
+	StuckAt Time
 	// Doubtful is whether it is not known if an edit of ours took effect, after which the pod would serve no longer.
 	Doubtful bool
 	// NoResize is whether the API server has refused to change the pod's resources.
 	NoResize bool
 	// Announced is what the pod announces about a newer revision.
 	Announced Announced
-	// Waiting is why a container does not start, and Restarts how often its containers were restarted, together. Decide does not look at them: they are
-	// for rollout policies, which judge a revision by its pods.
-	Waiting  Waiting
-	Restarts uint16
+	// Waiting is why a container does not start, and Restarts how often its containers were restarted, together. Recreates is how many containers the change in
+	// place that is under way still restarts. Decide does not look at them: they are for rollout policies, which judge a revision by its pods.
+	Waiting   Waiting
+	Recreates uint8
+	Restarts  uint16
 }
 
 // Announced is what a pod announces about a newer revision; the zero value is no announcement.
@@ -293,8 +296,8 @@ type Change struct {
 	// prevents it.
 	InPlace bool
 	Why     Detail
-	// Resize is whether that changes the resources of the pod.
-	Resize bool
+	// Resize is whether that changes the resources of the pod, Restart whether the agent of the node restarts containers for it.
+	Resize, Restart bool
 }
 
 // Memory is what the core must remember between two decisions; it goes in with a Snapshot and comes out with a Plan.

@@ -73,8 +73,8 @@ func (p *player) run(args []string) (string, error) {
 //	gate joining=v1 in-flight=2 starts=1 a=wait-wave b=wait-soak: what a policy allows; no-gate
 //	backoff a delay=4s last=-2s
 //	pass 10s
-//	node a must|stay|leave|unknown [gone] [not-ready] [blocked|unanswered] [refused|refused=5s|refused-patch=5s|refused-delete=5s|taken-back=5s] [selected] [last=v1] [down=-5s] [joined=-5s] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,deleted=-3s,name=x
-//	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|open|arrived|announced (open: patched, and its gate was not closed), grace=5s, stuck, no-resize; doubtful; what it says: says=old/v2, says=new/v2
+//	node a must|stay|leave|unknown [gone] [not-ready] [blocked|unanswered] [refused|refused=5s|refused-patch=5s|refused-delete=5s|taken-back=5s] [selected] [last=v1] [down=-5s|up=-5s] [joined=-5s] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,deleted=-3s,name=x
+//	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|open|arrived|announced (open: patched, and its gate was not closed), grace=5s, stuck, stuck=30s (then, if its containers are not restarted), no-resize; doubtful; what it says: says=old/v2, says=new/v2
 func (p *player) describe(input []string) (string, error) {
 	for _, line := range input {
 		words := strings.Fields(line)
@@ -340,6 +340,8 @@ func (p *player) moment(n *Node, key, value string) error {
 		n.Refusal = &Refusal{Message: "a policy", RetryAt: p.w.State.Now.Add(d), Of: Unmark}
 	case "joined":
 		n.Joined = p.w.State.Now.Add(d)
+	case "up":
+		n.Since = p.w.State.Now.Add(d)
 	case "down":
 		n.Ready, n.Since = false, p.w.State.Now.Add(d)
 	default:
@@ -403,6 +405,9 @@ func (p *player) pod(n *Node, word string) (Pod, error) {
 			pod.InPlace, pod.Gate = InPlaceAnnounced, true
 		case "stuck":
 			pod.Stuck = DetailInfeasible
+			if value != "" { // the agent of the node has until then
+				pod.Stuck, pod.StuckAt = DetailNotRestarted, now.Add(d)
+			}
 		case "evicted":
 			pod.Evicted = true
 		case "doubtful":

@@ -98,6 +98,11 @@ const (
 	DetailResizeRefused // the API server has refused to change the resources
 	DetailInfeasible    // the node cannot give the pod the resources that it has been changed to
 	DetailUnfinished    // another controller has begun a change that cannot be continued
+	DetailRestart       // a container is to be restarted that the agent of a node cannot restart
+	DetailNotRestarted  // the agent of the node has not restarted the containers in time
+
+	// The detail of `wait-in-place`.
+	DetailRestarting // the agent of the node is to restart containers
 
 	// Details of `wait-unreachable`.
 	DetailDownBefore      // the update has not touched the node, or did so when it had been down for long

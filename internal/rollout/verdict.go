@@ -346,6 +346,10 @@ func (d Detail) text() [2]string {
 		DetailResizeRefused: {"resize-refused", "it cannot be changed in place: the API server refused to change its resources"},
 		DetailInfeasible:    {"infeasible", "its change in place cannot come to an end: the node cannot give it the wanted resources"},
 		DetailUnfinished:    {"unfinished", "its change in place cannot come to an end: it needs a restart that only the controller which began it can make"},
+		DetailRestart:       {"restart", "it cannot be changed in place: a container that is to be restarted has a preStop hook, which the agent of a node does not run, or a restart policy of its own"},
+		DetailNotRestarted:  {"not-restarted", "its change in place has not come to an end: the node has no agent that restarts containers, or the agent has not done so in time"},
+
+		DetailRestarting: {"restarting", "the agent of the node is to restart its containers; if it does not do so in time, the pod is recreated"},
 
 		DetailDownBefore:      {"down-before", "as far as its times say, it went down before the update touched it, so it takes no slot of the budget"},
 		DetailDownAfterUpdate: {"down-after-update", "it went down at about the time when an update touched it, which may be why, so it takes a slot of the budget"},

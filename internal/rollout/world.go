@@ -86,7 +86,7 @@ func (w *World) change(n *Node, i int, a Action) error {
 	case a.Kind == Patch && (p.InPlace != InPlaceNone || !w.State.Set.ClosesGate()):
 		p.Open = (p.Open || p.InPlace == InPlaceNone) && !w.State.Set.ClosesGate()
 		p.InPlace, p.Revision, p.GraceUntil, n.Last = InPlacePatched, a.Revision, 0, a.Revision
-		p.Stuck = NoDetail
+		p.Stuck, p.StuckAt = NoDetail, 0
 	case a.Kind == Resume && p.InPlace == InPlaceAnnounced:
 		p.InPlace, p.GraceUntil = InPlacePatched, 0
 	case a.Kind == Unmark && (p.InPlace == InPlaceMarked || p.InPlace == InPlaceArrived):
