@@ -34,6 +34,18 @@ const (
 	MarkForAutoscaler = Domain + "/mark-for-autoscaler"
 )
 
+// Annotations on the template of an Advanced DaemonSet.
+const (
+	// RestartedAt restarts the containers of each pod that is updated in place to a template with another value, within the budget and as any other update:
+	// the agent of the node stops them, and the kubelet starts them again. `kubectl everynode restart --in-place` sets it to the time of the request. Of two
+	// times in RFC 3339, an earlier one restarts nothing, so an undo does not. If the agent has not stopped the containers 30 seconds after they should
+	// have ended, the pod is recreated.
+	RestartedAt = Domain + "/restarted-at"
+	// RestartedContainers lists the containers that RestartedAt restarts, separated by commas. Without it these are all containers, and the sidecars among the
+	// init containers.
+	RestartedContainers = Domain + "/restarted-containers"
+)
+
 // Annotations on a pod of an Advanced DaemonSet.
 const (
 	// AutoscalerDaemonPod shows cluster-autoscaler, with the value "true", that the pod belongs to its node, as one of a DaemonSet of apps/v1 does.

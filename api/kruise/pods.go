@@ -48,6 +48,8 @@ type InPlaceState struct {
 	UpdateResources       bool                        `json:"updateResources,omitempty"`
 	// GateOpen is Everynode's addition: the readiness gate was not closed for this change, so nothing is to be opened after it.
 	GateOpen bool `json:"gateOpen,omitempty"`
+	// Restarts is Everynode's addition, too: the containers that the agent of the node restarts, with their IDs before.
+	Restarts map[string]string `json:"restarts,omitempty"`
 	// The other fields are what OpenKruise has left for later if containers have different launch priorities: these
 	// containers are changed after those that have been changed already, once the ones in PreCheckBeforeNext are ready.
 	NextContainerImages      map[string]string                      `json:"nextContainerImages,omitempty"`

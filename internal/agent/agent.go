@@ -67,7 +67,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	l.prepull = api.prepull
+	l.prepull, api.restarts.runtime = api.prepull, images
 	endAPI, err := api.begin(ctx, o)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"everynode.dev/everynode/internal/agent/kube"
@@ -34,6 +35,7 @@ type nodeAPI struct {
 	client     *kube.Client
 	pods       *ownPods
 	prepull    *prepuller
+	restarts   *restarter
 	api        *rest.API
 	background sync.WaitGroup
 }
@@ -56,7 +58,8 @@ func newNodeAPI(o *options, client *kube.Client, report *reporter, notify func()
 	token, err := localToken(o.tokenPath())
 	if err == nil {
 		n.prepull = newPrepuller(client, notify)
-		n.pods, err = newOwnPods(client, o.node, n.disk, n.prepull.notify)
+		n.restarts = newRestarter(func() ([]*corev1.Pod, bool) { return n.pods.live() })
+		n.pods, err = newOwnPods(client, o.node, n.disk, func() { n.prepull.notify(); n.restarts.notify() })
 	}
 	if err != nil {
 		return nil, errors.Join(err, n.disk.Close())
@@ -96,6 +99,7 @@ func (n *nodeAPI) begin(ctx context.Context, o *options) (func(), error) {
 	})
 	n.background.Go(func() { n.pods.run(ctx) })
 	n.background.Go(func() { n.prepull.run(ctx) })
+	n.background.Go(func() { n.restarts.run(ctx) })
 	n.background.Go(func() { n.api.Run(ctx) })
 	return func() {
 		_ = server.Close() // clients retry

@@ -55,8 +55,16 @@ func withoutManagedFields(object any) (any, error) {
 
 // Pods implements rest.Pods.
 func (p *ownPods) Pods() (pods []*corev1.Pod, seen bool, err error) {
+	if pods, seen := p.live(); seen {
+		return pods, true, nil
+	}
+	return p.disk.Pods()
+}
+
+// live returns the pods from the watch; seen is false before it has synced.
+func (p *ownPods) live() (pods []*corev1.Pod, seen bool) {
 	if !p.informer.HasSynced() {
-		return p.disk.Pods()
+		return nil, false
 	}
 	for _, object := range p.informer.GetStore().List() {
 		if pod, ok := object.(*corev1.Pod); ok {
@@ -66,7 +74,7 @@ func (p *ownPods) Pods() (pods []*corev1.Pod, seen bool, err error) {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
-	return pods, true, nil
+	return pods, true
 }
 
 // run watches pods until ctx ends, and saves them to disk.

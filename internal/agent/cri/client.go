@@ -34,8 +34,9 @@ type Client struct {
 	endpoint string
 	measure  func(path string) (percent int, err error)
 
-	mu     sync.Mutex
-	images internalapi.ImageManagerService
+	mu         sync.Mutex
+	images     internalapi.ImageManagerService
+	containers internalapi.RuntimeService
 }
 
 // New returns a client for an endpoint such as unix:///run/containerd/containerd.sock. It connects on first use.
@@ -62,16 +63,19 @@ func (c *Client) connect(ctx context.Context) (internalapi.ImageManagerService, 
 // quiet prevents the library from logging errors that it also returns.
 func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
 
-// Close ends the connection.
+// Close ends the connections.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.images == nil {
-		return nil
+	var failed []error
+	if c.images != nil {
+		failed = append(failed, c.images.Close(ctx))
 	}
-	images := c.images
-	c.images = nil
-	return images.Close(ctx)
+	if c.containers != nil {
+		failed = append(failed, c.containers.Close(ctx))
+	}
+	c.images, c.containers = nil, nil
+	return errors.Join(failed...)
 }
 
 // Image returns the ID of an image on the node, or "".

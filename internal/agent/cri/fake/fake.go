@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fake is a container runtime for tests: an image service at a socket. Its images have no content, and the test
+// Package fake is a container runtime for tests at a socket. Its images and containers have no content, and the test
 // decides the result of a pull.
 package fake
 
@@ -16,9 +16,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Runtime is the image service of a runtime. Create it with New, and set Answer before you start it.
+// Runtime is a runtime. Create it with New, and set Answer before you start it.
 type Runtime struct {
 	runtimeapi.UnimplementedImageServiceServer
+	runtimeapi.UnimplementedRuntimeServiceServer
 	// Answer returns the result of a pull; nil means success. It may block, and must return when ctx ends.
 	Answer func(ctx context.Context, request *runtimeapi.PullImageRequest) error
 	// Mountpoint is the mount point of the image file system that the runtime reports.
@@ -30,11 +31,14 @@ type Runtime struct {
 	active int
 	most   int
 	server *grpc.Server
+
+	containers map[string]*runtimeapi.ContainerStatus
+	stops      []*runtimeapi.StopContainerRequest
 }
 
 // New returns a runtime with some images.
 func New(images ...string) *Runtime {
-	r := &Runtime{images: map[string]bool{}, Mountpoint: "/"}
+	r := &Runtime{images: map[string]bool{}, containers: map[string]*runtimeapi.ContainerStatus{}, Mountpoint: "/"}
 	for _, image := range images {
 		r.images[image] = true
 	}
@@ -52,6 +56,7 @@ func (r *Runtime) Start(socket string) error {
 	}
 	server := grpc.NewServer()
 	runtimeapi.RegisterImageServiceServer(server, r)
+	runtimeapi.RegisterRuntimeServiceServer(server, r)
 	r.mu.Lock()
 	r.server = server
 	r.mu.Unlock()

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/agent/cri"
+)
+
+// restartedPod is a pod of an Advanced DaemonSet with two containers and a sidecar, of which some are to be restarted.
+func restartedPod(t *testing.T, state kruise.InPlaceState) *corev1.Pod {
+	t.Helper()
+	text, err := json.Marshal(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := func(name string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, ContainerID: "containerd://" + name + "-1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "p", UID: "uid", Annotations: map[string]string{kruise.InPlaceUpdateState: string(text)},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: kruise.Group + "/v1beta1", Kind: kruise.Kind, Controller: ptr.To(true)}},
+		},
+		Spec: corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To(int64(5))},
+		Status: corev1.PodStatus{
+			ContainerStatuses: []corev1.ContainerStatus{running("app"), running("side")}, InitContainerStatuses: []corev1.ContainerStatus{running("mesh")},
+		},
+	}
+}
+
+func wantedRestarts(names ...string) kruise.InPlaceState {
+	state := kruise.InPlaceState{GateOpen: true, Restarts: map[string]string{}}
+	for _, name := range names {
+		state.Restarts[name] = "containerd://" + name + "-1"
+	}
+	return state
+}
+
+func TestRestartsOfAPod(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*corev1.Pod)
+		want   []string
+	}{
+		"asked for":              {func(*corev1.Pod) {}, []string{"app-1", "mesh-1"}},
+		"another container":      {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ContainerID = "containerd://app-2" }, []string{"mesh-1"}},
+		"one that has ended":     {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running = nil }, []string{"mesh-1"}},
+		"a pod that is deleted":  {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, nil},
+		"a pod of another owner": {func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps/v1" }, nil},
+		"no owner":               {func(p *corev1.Pod) { p.OwnerReferences = nil }, nil},
+		"no state":               {func(p *corev1.Pod) { p.Annotations = nil }, nil},
+		"a state that cannot be read": {func(p *corev1.Pod) {
+			p.Annotations[kruise.InPlaceUpdateState] = "{"
+		}, nil},
+		"a gate that is closed": {func(p *corev1.Pod) {
+			*p = *restartedPod(t, kruise.InPlaceState{Restarts: map[string]string{"app": "containerd://app-1"}})
+			p.Status.Conditions = []corev1.PodCondition{{Type: kruise.InPlaceUpdateReady, Status: corev1.ConditionFalse}}
+		}, []string{"app-1"}},
+		"a gate that another controller has opened": {func(p *corev1.Pod) {
+			*p = *restartedPod(t, kruise.InPlaceState{Restarts: map[string]string{"app": "containerd://app-1"}})
+			p.Status.Conditions = []corev1.PodCondition{{Type: kruise.InPlaceUpdateReady, Status: corev1.ConditionTrue}}
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := restartedPod(t, wantedRestarts("app", "mesh"))
+			c.change(p)
+			var got []string
+			for _, one := range restartsOf(p) {
+				if one.grace != 5*time.Second || one.container.PodUID != "uid" {
+					t.Errorf("got %+v", one)
+				}
+				got = append(got, one.container.ID)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("restarts %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// stops is a runtime that counts stops, and fails some.
+type stops struct {
+	mu    sync.Mutex
+	asked []string
+	fails int
+}
+
+func (s *stops) Stop(_ context.Context, c cri.Container, grace time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, fmt.Sprint(c.ID, " ", grace))
+	if s.fails > 0 {
+		s.fails--
+		return errors.New("the runtime is away")
+	}
+	return nil
+}
+
+// TestRestarter: each container is stopped once, however often its pod changes, and again only after a failure. What was read from the disk
+// stops nothing.
+func TestRestarter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runtime, pods, seen := &stops{fails: 1}, []*corev1.Pod{restartedPod(t, wantedRestarts("app"))}, false
+		var mu sync.Mutex
+		r := newRestarter(func() ([]*corev1.Pod, bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			return pods, seen
+		})
+		r.runtime = runtime
+		ctx, cancel := context.WithCancel(t.Context())
+		go r.run(ctx)
+		expect := func(when string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			runtime.mu.Lock()
+			defer runtime.mu.Unlock()
+			if !slices.Equal(runtime.asked, want) {
+				t.Fatalf("%s: %v, want %v", when, runtime.asked, want)
+			}
+		}
+		change := func(f func()) {
+			mu.Lock()
+			f()
+			mu.Unlock()
+			r.notify()
+		}
+		expect("before the watch has synced")
+		change(func() { seen = true })
+		expect("with the watch", "app-1 5s")
+		change(func() {})
+		expect("while it waits after the failure", "app-1 5s")
+		time.Sleep(downInterval)
+		expect("after the failure", "app-1 5s", "app-1 5s")
+		change(func() {})
+		expect("when the pod changes", "app-1 5s", "app-1 5s")
+		change(func() { pods[0] = restartedPod(t, wantedRestarts("app", "side")) })
+		expect("with another request", "app-1 5s", "app-1 5s", "side-1 5s")
+		change(func() { pods = nil })
+		synctest.Wait()
+		if len(r.known) != 0 {
+			t.Errorf("still known: %v", r.known)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
