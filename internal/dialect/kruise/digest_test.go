@@ -46,6 +46,14 @@ spec:
 `+more)
 }
 
+// restarting is a DaemonSet that restarts these containers.
+func restarting(t testing.TB, containers string) map[string]any {
+	t.Helper()
+	obj := daemonSet(t, "", "")
+	set("spec.template.metadata.annotations", map[string]any{"everynode.dev/restarted-containers": containers})(obj)
+	return obj
+}
+
 // rolling is a DaemonSet with these fields in rollingUpdate.
 func rolling(t testing.TB, fields string) map[string]any {
 	t.Helper()
@@ -182,6 +190,7 @@ func TestProblems(t *testing.T) {
 		{daemonSet(t, "", "  burstReplicas: 0%"), true, `Field spec.burstReplicas is 0, with which nothing could ever be done: set it to a number from 1.`},
 		{daemonSet(t, "", "  scaleStrategy: {partitionedScaling: x}"), true, `Field spec.scaleStrategy.partitionedScaling is "x": set it to true or false.`},
 		{daemonSet(t, "", "  lifecycle: {preNormal: {}}"), false, `Field spec.lifecycle.preNormal has no effect on a daemon set: remove it.`},
+		{restarting(t, "a, b"), false, `Annotation everynode.dev/restarted-containers of the template names "b", which is no container that can be restarted: correct the name, or remove it.`},
 		{daemonSet(t, "", "  lifecycle: {inPlaceUpdate: {}}"), false, `Field spec.lifecycle.inPlaceUpdate has no effect on a daemon set: remove it.`},
 		{daemonSet(t, "", "  lifecycle: {preDelete: {labelsHandler: [a]}}"), true, `Field spec.lifecycle.preDelete cannot be read: correct what is wrong (`},
 		{daemonSet(t, `everynode.dev/in-place-grace-seconds: 5m`, ""), false, `Annotation everynode.dev/in-place-grace-seconds is "5m": set it to a whole number of seconds from 0; until then there is no wait.`},

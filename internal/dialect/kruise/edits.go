@@ -158,7 +158,7 @@ func (Edits) Patch(p *corev1.Pod, c dialect.Change, now time.Time) []dialect.Edi
 	return changeEdits(p, now, target{
 		closeGate: c.CloseGate, hash: c.Hash, images: imagesFor(p, c), resources: changedResources(c.From, c.To),
 		labels:      changed(texts(c.From, "labels"), texts(c.To, "labels")),
-		annotations: changed(texts(c.From, "annotations"), texts(c.To, "annotations")),
+		annotations: changed(texts(c.From, "annotations"), texts(c.To, "annotations")), restarts: restarts(c.From, c.To),
 	})
 }
 
@@ -185,6 +185,8 @@ type target struct {
 	images              map[string]string
 	resources           map[string]corev1.ResourceRequirements
 	labels, annotations map[string]*string
+	// restarts are containers that restart without another image.
+	restarts []string
 }
 
 // changeEdits change a pod. If its gate is to be closed, one whose gate is open, or was never opened, is marked first. Resources come before the label of the new
@@ -205,7 +207,7 @@ func changeEdits(p *corev1.Pod, now time.Time, to target) []dialect.Edit {
 	// Strings can always be encoded.
 	state, _ := json.Marshal(kruise.InPlaceState{
 		Revision: to.hash, UpdateTimestamp: now.UTC().Format(time.RFC3339), LastContainerStatuses: waits, UpdateImages: len(containers) > 0,
-		UpdateResources: len(to.resources) > 0 || resizePending(p), GateOpen: closed == nil && !to.closeGate,
+		UpdateResources: len(to.resources) > 0 || resizePending(p), GateOpen: closed == nil && !to.closeGate, Restarts: restartsFor(p, to.restarts, waits),
 	})
 	text := string(state)
 	to.labels[hashLabel], to.annotations[kruise.InPlaceUpdateState] = &to.hash, &text
@@ -229,7 +231,7 @@ func imageChanges(p *corev1.Pod, wanted map[string]string) (patch []any, waits m
 	if phase, _ := changeOf(p, state, since); phase == rollout.InPlacePatched {
 		maps.Copy(pending, state.LastContainerStatuses)
 	}
-	waits = maps.Clone(pending)
+	waits, restarting := maps.Clone(pending), pendingRestarts(p)
 	for i := range p.Spec.Containers {
 		name := p.Spec.Containers[i].Name
 		want, ok := wanted[name]
@@ -245,6 +247,9 @@ func imageChanges(p *corev1.Pod, wanted map[string]string) (patch []any, waits m
 		}
 		if last, underWay := pending[name]; underWay {
 			now.Superseded = last.Superseded || last.ContainerID == "" || now.ContainerID == "" || last.ContainerID == now.ContainerID
+		}
+		if _, underWay := restarting[name]; underWay {
+			now.Superseded = true // the agent may stop it before the kubelet does, which may start the image of before once more
 		}
 		waits[name] = now
 	}

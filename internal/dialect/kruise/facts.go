@@ -4,6 +4,7 @@ package kruise
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -49,6 +50,12 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 	case rollout.InPlacePatched:
 		if infeasible(p, state) {
 			f.Stuck = rollout.DetailInfeasible
+		} else if state != nil {
+			f.Patience = restartPatience(p, state)
+		}
+		f.Recreates = recreates(p, state)
+		if f.Patience > 0 {
+			f.Stuck, f.PatchedAt = rollout.DetailNotRestarted, rollout.Time(since.UnixNano())
 		}
 		if state != nil && !hasNext(state) && arrivalOf(p, state) == arrivalOpen {
 			f.ArrivesBy = rollout.Time(since.Add(arrivesWithin).UnixNano())
@@ -122,11 +129,32 @@ func readyAfter(p *corev1.Pod, state *kruise.InPlaceState, since time.Time) roll
 	}
 	for i := range p.Status.ContainerStatuses {
 		s := &p.Status.ContainerStatuses[i]
-		if _, changed := state.LastContainerStatuses[s.Name]; changed && s.State.Running != nil && s.State.Running.StartedAt.After(since) {
+		_, changed := state.LastContainerStatuses[s.Name]
+		_, restarted := state.Restarts[s.Name]
+		if (changed || restarted) && s.State.Running != nil && s.State.Running.StartedAt.After(since) {
 			since = s.State.Running.StartedAt.Time
 		}
 	}
 	return rollout.Time(since.UnixNano())
+}
+
+// recreates is how many containers of a pod a change still restarts.
+func recreates(p *corev1.Pod, state *kruise.InPlaceState) (n uint8) {
+	if state == nil {
+		return 0
+	}
+	still := func(name, id string) {
+		if s := statusOf(p, name); (s == nil || s.ContainerID == id) && n < math.MaxUint8 {
+			n++
+		}
+	}
+	for name, before := range state.LastContainerStatuses {
+		still(name, before.ContainerID)
+	}
+	for name, id := range state.Restarts {
+		still(name, id)
+	}
+	return n
 }
 
 // unopened is whether a gate's condition was never written, as on a new pod.
@@ -203,7 +231,7 @@ func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 	if p.Status.ObservedGeneration != 0 && p.Status.ObservedGeneration < p.Generation {
 		return arrivalAwaited
 	}
-	if state.UpdateResources && !resized(p) {
+	if state.UpdateResources && !resized(p) || !restarted(p, state) {
 		return arrivalAwaited
 	}
 	all := arrivalSeen

@@ -24,7 +24,20 @@ func InPlace(from, to map[string]any) rollout.Change {
 	if readsChange(from, to) {
 		return rollout.Change{Why: rollout.DetailFieldRef}
 	}
-	return rollout.Change{InPlace: true}
+	return withRestart(rollout.Change{InPlace: true}, from, to)
+}
+
+// withRestart is a change in place that may restart containers, too.
+func withRestart(c rollout.Change, from, to map[string]any) rollout.Change {
+	names := restarts(from, to)
+	if len(names) == 0 {
+		return c
+	}
+	if !canRestart(to, names) {
+		return rollout.Change{Why: rollout.DetailRestart}
+	}
+	c.Restart = true
+	return c
 }
 
 // InPlaceWithResize is InPlace where the amounts of cpu and memory of containers can be changed, too.
@@ -40,7 +53,7 @@ func InPlaceWithResize(from, to map[string]any) rollout.Change {
 	case len(resized) > 0 && !canResize(from, to):
 		return rollout.Change{Why: rollout.DetailResize}
 	default:
-		return rollout.Change{InPlace: true, Resize: len(resized) > 0}
+		return withRestart(rollout.Change{InPlace: true, Resize: len(resized) > 0}, from, to)
 	}
 }
 

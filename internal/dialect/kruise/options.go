@@ -78,6 +78,7 @@ func readOptions(r *base.Reader, w *dialect.Workload, spec base.Object) Options 
 	closes := base.Annotation(r, w, everynode.InPlaceGateValue, "until then the gate stays open, unless there is a grace period")
 	o.CloseGate = ptr.Deref(closes, false)
 	o.Unmarked = !ptr.Deref(base.Annotation(r, w, everynode.MarkForAutoscalerValue, "until then new pods are marked for autoscalers"), true)
+	warnRestarts(r, w)
 	o.PreDelete = preDelete(r, r.Optional(spec, "lifecycle"))
 	return o
 }

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kruise
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/dialect/base"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// restarts are the containers that a change between two templates restarts. An undo restarts nothing: it leads to an earlier time.
+func restarts(from, to map[string]any) []string {
+	before, after := texts(from, "annotations")[everynode.RestartedAt], texts(to, "annotations")[everynode.RestartedAt]
+	if after == "" || !isLater(before, after) {
+		return nil
+	}
+	return restartedContainers(podSpec(to), texts(to, "annotations"))
+}
+
+// isLater is whether after asks for another restart than before. What is no time is another request whenever it differs.
+func isLater(before, after string) bool {
+	was, err := time.Parse(time.RFC3339, before)
+	is, otherErr := time.Parse(time.RFC3339, after)
+	if err != nil || otherErr != nil {
+		return before != after
+	}
+	return is.After(was)
+}
+
+// restartedContainers are the containers that the annotations of a template name for a restart, as far as they can be restarted: containers, and sidecars.
+func restartedContainers(spec *corev1.PodSpec, annotations map[string]string) []string {
+	text, some := annotations[everynode.RestartedContainers]
+	chosen := strings.Split(text, ",")
+	var names []string
+	for _, c := range LongRunning(spec) {
+		if !some || slices.ContainsFunc(chosen, func(name string) bool { return strings.TrimSpace(name) == c.Name }) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// warnRestarts reports names of containers that cannot be restarted.
+func warnRestarts(r *base.Reader, w *dialect.Workload) {
+	text, some := texts(w.Template, "annotations")[everynode.RestartedContainers]
+	if !some {
+		return
+	}
+	known := LongRunning(podSpec(w.Template))
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); !slices.ContainsFunc(known, func(c *corev1.Container) bool { return c.Name == name }) {
+			r.Warn(base.ReasonIgnoredField, "Annotation %s of the template names %q, which is no container that can be restarted: correct the name, or remove it.",
+				everynode.RestartedContainers, name)
+		}
+	}
+}
+
+// LongRunning are the containers of a pod that run as long as it does: sidecars, and all but the init containers.
+func LongRunning(spec *corev1.PodSpec) []*corev1.Container {
+	var all []*corev1.Container
+	for i := range spec.InitContainers {
+		if c := &spec.InitContainers[i]; isSidecar(c) {
+			all = append(all, c)
+		}
+	}
+	for i := range spec.Containers {
+		all = append(all, &spec.Containers[i])
+	}
+	return all
+}
+
+// isSidecar is whether an init container runs as long as the pod.
+func isSidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// Restartable is whether the agent of a node can restart a container: it does not run preStop hooks, and the kubelet must start it again whatever its exit code is.
+func Restartable(c *corev1.Container) bool {
+	always := c.RestartPolicy == nil || isSidecar(c)
+	return always && len(c.RestartPolicyRules) == 0 && (c.Lifecycle == nil || c.Lifecycle.PreStop == nil)
+}
+
+// canRestart is whether the agent can restart all these containers of a template.
+func canRestart(template map[string]any, names []string) bool {
+	return !slices.ContainsFunc(LongRunning(podSpec(template)), func(c *corev1.Container) bool {
+		return slices.Contains(names, c.Name) && !Restartable(c)
+	})
+}
+
+// restartsFor are the containers of a pod that a change restarts, with their IDs, by which the agent knows that it has not done so yet. A
+// container that does not run starts anyway, and one whose image changes is a new one. What an earlier change has asked for stays: the
+// agent may be about to do it.
+func restartsFor(p *corev1.Pod, names []string, waits map[string]kruise.InPlaceContainer) map[string]string {
+	wanted := pendingRestarts(p)
+	for _, name := range names {
+		if s := statusOf(p, name); s != nil && s.State.Running != nil && s.ContainerID != "" {
+			if wanted == nil {
+				wanted = map[string]string{}
+			}
+			wanted[name] = s.ContainerID
+		}
+	}
+	for name := range waits {
+		delete(wanted, name)
+	}
+	return wanted
+}
+
+// pendingRestarts are those that the last change of a pod has asked for, and that have not been seen.
+func pendingRestarts(p *corev1.Pod) map[string]string {
+	state, since := stateOf(p)
+	if phase, _ := changeOf(p, state, since); phase != rollout.InPlacePatched {
+		return nil
+	}
+	var pending map[string]string
+	for name, id := range state.Restarts {
+		if s := statusOf(p, name); s == nil || s.ContainerID == "" || s.ContainerID == id {
+			if pending == nil {
+				pending = map[string]string{}
+			}
+			pending[name] = id
+		}
+	}
+	return pending
+}
+
+// restarted is whether all containers of a pod that the agent is to restart are others than before.
+func restarted(p *corev1.Pod, state *kruise.InPlaceState) bool {
+	for name, id := range state.Restarts {
+		s := statusOf(p, name)
+		if s == nil || s.ContainerID == "" || s.ContainerID == id || s.State.Running == nil && !state.GateOpen {
+			return false
+		}
+	}
+	return true
+}
+
+// restartPatience is how long it may take until the agent has stopped the containers of a pod; 0 if none of them still runs.
+func restartPatience(p *corev1.Pod, state *kruise.InPlaceState) time.Duration {
+	for name, id := range state.Restarts {
+		if s := statusOf(p, name); s != nil && s.ContainerID == id && s.State.Running != nil {
+			grace := corev1.DefaultTerminationGracePeriodSeconds
+			if p.Spec.TerminationGracePeriodSeconds != nil {
+				grace = int(*p.Spec.TerminationGracePeriodSeconds)
+			}
+			return rollout.RestartWithin + time.Duration(grace)*time.Second
+		}
+	}
+	return 0
+}
+
+// statusOf is what the node reports of a container; nil if nothing.
+func statusOf(p *corev1.Pod, name string) *corev1.ContainerStatus {
+	for _, list := range [][]corev1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
