@@ -152,7 +152,18 @@ func TestScreens(t *testing.T) {
 			return session(t, fakecluster.New(t, set(t, advanced), set(t, native)), "restart agent", "restart plain", "pause agent", "restart agent --dry-run=client")
 		},
 		"restart-inplace": func(t *testing.T) string {
-			return session(t, fakecluster.New(t, set(t, advanced, "spec.updateStrategy.rollingUpdate.rollingUpdateType=InPlaceIfPossible")), "restart agent")
+			const inPlace = "spec.updateStrategy.rollingUpdate.rollingUpdateType=InPlaceIfPossible"
+			text := session(t, fakecluster.New(t, set(t, advanced, inPlace), set(t, native)), "restart agent", "restart agent --in-place",
+				"restart agent --in-place --container side --container agent", "restart agent --in-place --container init", "restart agent --container side",
+				"restart plain --in-place", "restart agent --in-place --dry-run=client -o yaml")
+			// One was asked for by a clock that is ahead; and there is a sidecar.
+			text += session(t, fakecluster.New(t, set(t, advanced, inPlace, `spec.template.metadata.annotations={everynode.dev/restarted-at: "2026-03-01T14:00:00+01:00", everynode.dev/restarted-containers: side}`,
+				`spec.template.spec.initContainers=[{name: init, image: "i:1", restartPolicy: Always}]`, "spec.updateStrategy.rollingUpdate.paused=true")),
+				"restart agent --in-place", "restart agent --in-place --container init")
+			text += session(t, fakecluster.New(t, set(t, advanced, inPlace, `spec.template.spec.containers=[{name: agent, image: "i:1", lifecycle: {preStop: {sleep: {seconds: 1}}}}, {name: side, image: "i:1"}]`)),
+				"restart agent --in-place", "restart agent --in-place --container side")
+			text += session(t, fakecluster.New(t, set(t, advanced, "spec.updateStrategy.type=OnDelete")), "restart agent --in-place")
+			return text + session(t, fakecluster.New(t, set(t, advanced)), "restart agent --in-place")
 		},
 		"set-image": func(t *testing.T) string {
 			held := set(t, advanced, "spec.updateStrategy.rollingUpdate.partition=2", "spec.updateStrategy.rollingUpdate.selector={matchLabels: {a: b}}")
@@ -340,22 +351,23 @@ func TestWithoutTheRight(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	object := set(t, native)
 	for line, want := range map[string]string{
-		"restart ":                  "ads/agent agent daemonset/plain plain",
-		"pause ":                    "ads/agent agent",
-		"resume ":                   "ads/agent agent daemonset/plain plain",
-		"partition ":                "ads/agent agent",
-		"canary ":                   "ads/agent agent",
-		"canary agent ":             "",
-		"set-image agent ":          "agent= init= side=",
-		"undo plain --to-revision ": "2 1",
-		"pre-delete release ":       "ads/agent n1",
-		"pre-delete list ":          "ads/agent n1",
-		"plan agent --image ":       "agent= init= side=",
-		"pause agent --dry-run=":    "none server client",
-		"ota upgrade ":              "ads/agent daemonset/plain n1",
-		"ota pull n1 ":              "ads/agent daemonset/plain n1",
-		"ota list ads/agent ":       "n1",
-		"set-image agent agent=":    "",
+		"restart ":                   "ads/agent agent daemonset/plain plain",
+		"pause ":                     "ads/agent agent",
+		"resume ":                    "ads/agent agent daemonset/plain plain",
+		"partition ":                 "ads/agent agent",
+		"canary ":                    "ads/agent agent",
+		"canary agent ":              "",
+		"set-image agent ":           "agent= init= side=",
+		"restart agent --container ": "agent side",
+		"undo plain --to-revision ":  "2 1",
+		"pre-delete release ":        "ads/agent n1",
+		"pre-delete list ":           "ads/agent n1",
+		"plan agent --image ":        "agent= init= side=",
+		"pause agent --dry-run=":     "none server client",
+		"ota upgrade ":               "ads/agent daemonset/plain n1",
+		"ota pull n1 ":               "ads/agent daemonset/plain n1",
+		"ota list ads/agent ":        "n1",
+		"set-image agent agent=":     "",
 	} {
 		cluster := fakecluster.New(t, object, set(t, advanced), fakecluster.Node("n1", true), revisionOf(object, 1, "registry.example/plain:1"), revisionOf(object, 2, "registry.example/plain:2"))
 		args := append([]string{"__complete"}, strings.Split(line, " ")...)

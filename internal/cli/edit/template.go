@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,38 +14,6 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/imageref"
 )
-
-// restartedAt is the template annotation of kubectl rollout restart.
-const restartedAt = "kubectl.kubernetes.io/restartedAt"
-
-const inPlace = "InPlaceIfPossible"
-
-func newRestart(o *options.Options) *cobra.Command {
-	v := &verb{Options: o}
-	return v.command(&cobra.Command{
-		Use:   "restart NAME",
-		Short: "Recreate all pods, as an update would",
-		Long: lines("Recreate all pods as an update would: within the budget, and unless a pause, a partition or a canary holds the update back.",
-			"", "It sets the annotation "+restartedAt+" of the template, as kubectl rollout restart does. Where pods are updated in place",
-			"("+inPlace+") an annotation changes without a restart, so that is refused."),
-		Example: lines("  # Recreate all pods of agent", "  kubectl everynode restart agent"),
-		Args:    options.Arguments(1, resolver.Argument("NAME")),
-	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
-		kind, _, _ := unstructured.NestedString(set.Object.Object, rolling("rollingUpdateType")...)
-		if set.Advanced() && kind == inPlace && strategyOf(set.Object) != onDelete {
-			return fmt.Errorf("%s is updated in place (%s), so its pods would get the restart annotation without a restart: "+
-				"set spec.updateStrategy.rollingUpdate.rollingUpdateType to Standard first", set, inPlace)
-		}
-		now := v.Now().UTC().Format(time.RFC3339)
-		err := v.patch(ctx, c, step{set, "restarted", func(object *unstructured.Unstructured) error {
-			return unstructured.SetNestedField(object.Object, now, "spec", "template", "metadata", "annotations", restartedAt)
-		}})
-		if err == nil {
-			v.warnHeldBack(set)
-		}
-		return err
-	})
-}
 
 func newSetImage(o *options.Options) *cobra.Command {
 	v := &verb{Options: o}

@@ -101,6 +101,7 @@ func TestScreens(t *testing.T) {
 		"nothing":    {roll: mid, args: "agent"},
 		"paused":     {roll: settled(true, 3), args: "agent --image agent=registry.example/agent:3 --paused"},
 		"in-place":   {roll: inPlace, args: "agent --image agent=registry.example/agent:3"},
+		"restart":    {roll: inPlace, args: `agent --patch {"spec":{"template":{"metadata":{"annotations":{"everynode.dev/restarted-at":"2026-03-01T12:00:00Z"}}}}}`},
 		"surge":      {roll: surging, args: "agent --image agent=registry.example/agent:3"},
 		"slow":       {roll: settled(true, 40), args: "agent --image agent=registry.example/agent:3 --max-unavailable 1"},
 		"on-delete":  {roll: settled(false, 2), args: "agent --image agent=registry.example/agent:3 --strategy OnDelete"},

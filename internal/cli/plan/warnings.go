@@ -33,6 +33,7 @@ const (
 	warnRoom        = "requests"
 	warnUnreachable = "unreachable"
 	warnInPlace     = "not-in-place"
+	warnRestart     = "restart"
 	warnStuck       = "not-finished"
 	warnNothing     = "nothing-changes"
 	warnManager     = "field-manager"
@@ -47,7 +48,7 @@ func (f *prediction) warnings(ctx context.Context, c *options.Clients) []Warning
 	all := []Warning{}
 	for _, of := range []func() []Warning{
 		f.warnDryRun, func() []Warning { return f.warnServed(ctx, c) },
-		f.warnHostPorts, f.warnEnds, f.warnReach, f.warnPlace, f.warnBudget, f.warnImage,
+		f.warnHostPorts, f.warnEnds, f.warnReach, f.warnPlace, f.warnRestarts, f.warnBudget, f.warnImage,
 		func() []Warning { return f.warnDisruptions(ctx, c) },
 		f.warnPriorities, f.warnRoom,
 		f.warnOwners,
@@ -236,13 +237,32 @@ func (f *prediction) warnPlace() []Warning {
 		}
 	}
 	var all []Warning
-	for detail := range rollout.DetailUnfinished + 1 {
+	for detail := range rollout.DetailNotRestarted + 1 {
 		if nodes := byDetail[detail]; len(nodes) > 0 {
 			all = append(all, Warning{Kind: warnInPlace, Nodes: nodes,
 				Message: fmt.Sprintf("on %s the pod is recreated: %s", view.Plural(len(nodes), "node"), detail.Sentence())})
 		}
 	}
 	return all
+}
+
+// warnRestarts warns that containers are restarted by agents, which is assumed to work.
+func (f *prediction) warnRestarts() []Warning {
+	s := &f.view.Snapshot
+	var nodes []string
+	for i, n := range f.result.Nodes {
+		if n.Verdict == plan.InPlace && slices.ContainsFunc(s.Nodes[i].Pods, func(p rollout.Pod) bool {
+			return p.Revision >= 0 && p.Revision < len(s.Revisions) && s.Revisions[p.Revision].Restart
+		}) {
+			nodes = append(nodes, n.Name)
+		}
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	return []Warning{{Kind: warnRestart, Nodes: nodes, Message: fmt.Sprintf(
+		"on %s the agent of the node restarts containers: where no agent has stopped them %v after they should have ended, the pod is recreated",
+		view.Plural(len(nodes), "node"), rollout.RestartWithin)}}
 }
 
 // warnBudget warns if many nodes are updated one at a time. It also simulates a budget of 10%.
