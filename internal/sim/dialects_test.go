@@ -78,6 +78,11 @@ func (c config) advance(spec map[string]any) {
 	if c.with("hooks") {
 		spec["lifecycle"] = preDelete(false)
 	}
+	if c.with("restarts") {
+		template := spec["template"].(map[string]any)["spec"].(map[string]any)
+		template["containers"] = append(template["containers"].([]any), map[string]any{"name": side, "image": side})
+		askForRestart(spec["template"].(map[string]any))
+	}
 	if c.with("inplace") && c.surge == "0" {
 		spec["updateStrategy"].(map[string]any)["rollingUpdate"].(map[string]any)["rollingUpdateType"] = "InPlaceIfPossible"
 	}

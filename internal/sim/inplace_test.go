@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"everynode.dev/everynode/api/everynode"
@@ -21,6 +22,46 @@ const lately = time.Minute - 2*maxSkew
 // changesOpenly is whether the last change in place of a pod left its gate open.
 func changesOpenly(p *corev1.Pod) bool {
 	return strings.Contains(p.Annotations[api.InPlaceUpdateState], `"gateOpen":true`)
+}
+
+// side is the container that a change in place restarts, in a run with restarts. Each image asks for another restart, so that it still stands for the revision.
+const side = "side"
+
+// askForRestart adds to a template with a side that it is restarted.
+func askForRestart(template map[string]any) {
+	spec := template["spec"].(map[string]any)
+	if containers := spec["containers"].([]any); len(containers) > 1 {
+		template["metadata"].(map[string]any)["annotations"] = map[string]any{
+			everynode.RestartedAt: containers[0].(map[string]any)["image"], everynode.RestartedContainers: side,
+		}
+	}
+}
+
+// restarting is whether the agent of a node is to restart the side of a pod, and has not done so.
+func restarting(p *corev1.Pod) bool {
+	var state api.InPlaceState
+	text, changed := p.Annotations[api.InPlaceUpdateState]
+	if !changed || len(p.Status.ContainerStatuses) < 2 || json.Unmarshal([]byte(text), &state) != nil {
+		return false
+	}
+	id, asked := state.Restarts[side]
+	return asked && id == p.Status.ContainerStatuses[1].ContainerID
+}
+
+// hasAgent is whether an agent runs on a node: on all but one.
+func hasAgent(n *corev1.Node) bool { return n.Name != "n2" }
+
+// restartSide is what an agent does, and the kubelet after it.
+func (s *sim) restartSide(p *corev1.Pod) {
+	s.containers++
+	p.Status.ContainerStatuses[1] = s.sideStatus()
+}
+
+func (s *sim) sideStatus() corev1.ContainerStatus {
+	return corev1.ContainerStatus{
+		Name: side, Image: side, ImageID: side, ContainerID: words("c%d", s.containers),
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(s.w.now)}},
+	}
 }
 
 // servesSince is since when a pod that is ready has served: with its gate open, not before its last change, and not before its container was started. A time

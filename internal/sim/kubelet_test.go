@@ -53,6 +53,12 @@ func (s *sim) podOps(ops []op, p *corev1.Pod) []op {
 	case !ready && gatesOpen(p) && works(p):
 		add(10, "gets ready", func(p *corev1.Pod) { s.setReady(p, true) })
 	}
+	if restarting(p) && hasAgent(node) && !ended(p) {
+		add(5, "has its side restarted", func(p *corev1.Pod) { s.restartSide(p) })
+		if ready {
+			add(5, "has its side restarted, and is not ready yet", func(p *corev1.Pod) { s.restartSide(p); s.setReady(p, false) })
+		}
+	}
 	if s.cfg.with("kubelets") {
 		if ready {
 			add(1, "breaks", func(p *corev1.Pod) { s.setReady(p, false) })
@@ -87,10 +93,14 @@ func (s *sim) renew(p *corev1.Pod) {
 	if s.cfg.with("digests") {
 		digest = "the one"
 	}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+	others := p.Status.ContainerStatuses[min(1, len(p.Status.ContainerStatuses)):]
+	if len(p.Spec.Containers) > 1 && len(others) == 0 {
+		others = []corev1.ContainerStatus{s.sideStatus()}
+	}
+	p.Status.ContainerStatuses = append([]corev1.ContainerStatus{{
 		Name: p.Spec.Containers[0].Name, Image: imageOf(p), ImageID: digest, ContainerID: words("c%d", s.containers),
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(s.w.now)}},
-	}}
+	}}, others...)
 	p.Status.ObservedGeneration = p.Generation
 }
 

@@ -107,9 +107,9 @@ func (k known) oldest(node string) *corev1.Pod {
 }
 
 // changing is whether a change in place of a pod is under way: a gate is closed, and not because the pod is about to be deleted; or it was changed with
-// the gate open, and its node does not run that.
+// the gate open, and its node does not run that, or has not restarted what is to be restarted.
 func changing(p *corev1.Pod) bool {
-	return changesOpenly(p) && runs(p) != imageOf(p) || slices.ContainsFunc(p.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool {
+	return changesOpenly(p) && (runs(p) != imageOf(p) || restarting(p)) || slices.ContainsFunc(p.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool {
 		return conditionOf(p, g.ConditionType) != corev1.ConditionTrue && !(preparing(p) && g.ConditionType == api.KruisePodReady)
 	})
 }
