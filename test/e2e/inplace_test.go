@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kruisedialect "everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/test/harness"
@@ -19,6 +20,7 @@ func TestInPlace(t *testing.T) {
 	t.Run("Recreation", inPlaceFallback)
 	t.Run("SameDigest", inPlaceSameDigest)
 	t.Run("CrashAndUndo", inPlaceCrash)
+	t.Run("Restart", inPlaceRestart)
 }
 
 // inPlaceImage: pod, address and the other container stay; the one container is started once more.
@@ -155,4 +157,43 @@ func inPlaceCrash(t *testing.T) {
 	if body, err := s.fromOutside(before[tried[0]].Status.PodIP, port, "/"); err != nil || !strings.HasPrefix(body, "v1 ") {
 		t.Errorf("after the undo the pod answers %q (%v)", body, err)
 	}
+}
+
+// inPlaceRestart: the agents restart what is asked for, once, node after node; all else stays.
+func inPlaceRestart(t *testing.T) {
+	s := newStage(t, advancedInPlace())
+	s.run(withSide)
+	before := s.pods()
+	recorder := s.ObserveAdvanced(set)
+	s.restartInPlace(set, 1, 0)
+	s.keptPods(before)
+	s.ran(set, "v1", "v1")
+	s.ran(side, "v1")
+	for _, node := range s.Nodes {
+		if body, err := s.fromOutside(before[node].Status.PodIP, port, "/"); err != nil || !strings.HasPrefix(body, "v1 ") {
+			t.Errorf("after the restart the pod of node %s answers %q (%v)", node, body, err)
+		}
+	}
+	s.restartInPlace("", 2, 1)
+	s.keptPods(before)
+	s.Judge(recorder)
+}
+
+// restartInPlace asks for a restart in place of one container, or of all, and waits until each of both has been restarted as often as this.
+func (s *stage) restartInPlace(container string, first, second int32) {
+	s.t.Helper()
+	args := []string{"restart", "ads/" + set, "--in-place"}
+	if container != "" {
+		args = append(args, "--container", container)
+	}
+	if out, err := s.Plugin(args...); err != nil {
+		s.t.Fatalf("%v\n%s", err, out)
+	}
+	asked, err := s.sets().Get(s.Context(), set, metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.Wait("all pods were restarted", harness.RolledOut(set, asked.GetGeneration(), count), harness.EachPod(set, "restarted", func(pod *corev1.Pod) bool {
+		return restarts(pod, set) == first && restarts(pod, side) == second
+	}))
 }
