@@ -301,6 +301,13 @@ generate: bin/controller-gen ## Write the generated files: deep copies and CRDs 
 web: ## Build the page of kubectl everynode dashboard from web into internal/cli/dashboard/static
 	go run -C hack/tools ./web $(CURDIR)
 
+# Needs Node.js, which nothing else here does. BASE is the path under which a server will show it.
+BASE ?= /
+
+.PHONY: site
+site: ## Build the documentation site from docs into dist/site, with its links checked; needs Node.js with npm
+	@$(STEP) 'documentation site' hack/site/build . dist/site '$(strip $(BASE))'
+
 bin/controller-gen: hack/tools/go.mod hack/tools/go.sum
 	@$(STEP) 'build bin/controller-gen' \
 		hack/build -C hack/tools -o $(BIN)/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
