@@ -28,7 +28,8 @@ const applyLong = `Make exactly the edit of a plan, if the plan is still valid.
 The plan is made again first. It is not valid any more if the set was recreated (another UID), has changed (another
 generation or revision, or other OpenYurt annotations), if the rollout policies that apply to it have changed, or if any node would
 get another verdict. Then nothing is changed, the differences are printed, and the exit code is 4. The edit is sent on
-the condition that the set has not changed since.
+the condition that the set has not changed since. Rollout policies are read again just before, and once more after the
+edit: if one of them changed in the same moment, the edit is made, the change is printed, and the exit code is 1.
 
 Fields that other field managers have applied by server-side apply are not changed, unless you pass --force-conflicts.
 
@@ -87,6 +88,8 @@ type Applied struct {
 	Policy *AppliedPolicy `json:"policy,omitempty"`
 	// Unchanged is whether the plan does not edit the set.
 	Unchanged bool `json:"unchanged,omitempty"`
+	// PolicyChange is how the rollout policies of the set changed while the edit was sent; empty if they did not.
+	PolicyChange string `json:"policyChange,omitempty"`
 }
 
 // application is a parsed command line of apply.
@@ -130,7 +133,14 @@ func (w *application) run(ctx context.Context, o *options.Options) error {
 	if w.withPolicy {
 		f.noteOthers(ctx, o, &inNamespace)
 	}
-	return o.Print(applied, func(out io.Writer) error { return applied.show(out) })
+	var unchecked error
+	if !w.flags.Dry() {
+		applied.PolicyChange, unchecked = d.readPolicies(ctx, &inNamespace, f)
+	}
+	if err := o.Print(applied, func(out io.Writer) error { return applied.show(out) }); err != nil {
+		return err
+	}
+	return applied.differs(unchecked)
 }
 
 // apply stores the policy if that is wanted, so that it governs what follows, and then makes the edit of the set.
@@ -151,7 +161,7 @@ func (w *application) apply(ctx context.Context, c *options.Clients, d *Document
 	if applied.Unchanged || w.flags.DryRun == change.DryRunClient {
 		return applied, nil
 	}
-	object, err := carryOut(ctx, c, f, w.flags.ServerSide())
+	object, err := d.carryOut(ctx, c, f, w.flags.ServerSide())
 	switch {
 	case err != nil && applied.Policy != nil && !w.flags.Dry():
 		return applied, fmt.Errorf("rolloutpolicy/%s has been stored, and %s/%s has not been edited: %w", d.PolicyFile.Name, d.Namespace, d.Set, err)
@@ -166,6 +176,19 @@ func (w *application) apply(ctx context.Context, c *options.Clients, d *Document
 func (e Edit) empty() bool {
 	var ops []json.RawMessage
 	return e.Type == string(types.JSONPatchType) && json.Unmarshal(e.Patch, &ops) == nil && len(ops) == 0
+}
+
+// differs returns an error if the edit was made while a rollout policy changed, or if that is not known.
+func (a *Applied) differs(unchecked error) error {
+	const remedy = "the rollout may differ from the plan: follow it with `%s status %s -n %s -w`"
+	switch {
+	case a.PolicyChange != "":
+		return fmt.Errorf("the edit was made, and meanwhile %s, so "+remedy, a.PolicyChange, options.Program, a.Set, a.Namespace)
+	case unchecked != nil:
+		return fmt.Errorf("the edit was made, and %w; "+remedy, unchecked, options.Program, a.Set, a.Namespace)
+	default:
+		return nil
+	}
 }
 
 func (a Applied) show(w io.Writer) error {
@@ -326,9 +349,12 @@ func (f *prediction) owned() error {
 // attempts is how often the edit is sent again if the status of the set changed in the meantime.
 const attempts = 5
 
-// carryOut sends the edit, on the condition that the set has not changed since the prediction.
-func carryOut(ctx context.Context, c *options.Clients, f *prediction, dryRun []string) (*unstructured.Unstructured, error) {
+// carryOut sends the edit, on the condition that the set has not changed since the prediction, if its rollout policies have not either.
+func (d *Document) carryOut(ctx context.Context, c *options.Clients, f *prediction, dryRun []string) (*unstructured.Unstructured, error) {
 	if f.live == nil {
+		if err := d.policiesHold(ctx, c, f); err != nil {
+			return nil, err
+		}
 		object, err := f.edit.send(ctx, c, f.named, dryRun)
 		if apierrors.IsAlreadyExists(err) {
 			return nil, stale("%s exists now", f.named.Title())
@@ -337,6 +363,9 @@ func carryOut(ctx context.Context, c *options.Clients, f *prediction, dryRun []s
 	}
 	version := f.live.Object.GetResourceVersion()
 	for range attempts {
+		if err := d.policiesHold(ctx, c, f); err != nil {
+			return nil, err
+		}
 		edit, err := f.edit.guarded(f.live.Object.GetUID(), version)
 		if err != nil {
 			return nil, err
@@ -356,6 +385,15 @@ func carryOut(ctx context.Context, c *options.Clients, f *prediction, dryRun []s
 		version = now.Object.GetResourceVersion() // nothing changed that affects the update
 	}
 	return nil, errors.New("the set's status changes too often for the edit to be sent: try again")
+}
+
+// policiesHold returns an error unless the rollout policies of the set are still those of the plan.
+func (d *Document) policiesHold(ctx context.Context, c *options.Clients, f *prediction) error {
+	why, err := d.readPolicies(ctx, c, f)
+	if err == nil && why != "" {
+		return stale("%s", why)
+	}
+	return err
 }
 
 func (f *prediction) explain(err error) error {

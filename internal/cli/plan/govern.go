@@ -14,6 +14,7 @@ import (
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/plan"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
@@ -231,8 +232,13 @@ func (f *prediction) foresee() *Policy {
 
 // policies returns the rollout policies of the cluster that apply to the set, by name.
 func (f *prediction) policies() []PolicyVersion {
+	return versionsOf(f.ofCluster)
+}
+
+// versionsOf returns the versions of policies, by name.
+func versionsOf(list []*policies.Policy) []PolicyVersion {
 	var all []PolicyVersion
-	for _, p := range f.ofCluster {
+	for _, p := range list {
 		all = append(all, PolicyVersion{Name: p.Typed.Name, UID: string(p.Typed.UID), Generation: p.Typed.Generation})
 	}
 	slices.SortFunc(all, func(a, b PolicyVersion) int { return strings.Compare(a.Name, b.Name) })

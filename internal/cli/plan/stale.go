@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/plan"
 )
@@ -58,8 +60,11 @@ func (d *Document) holds(f *prediction) error {
 	if f.before != d.CurrentRevision || f.after != d.Revision {
 		return stale("it changed revision %q to %q, and would now change %q to %q", d.CurrentRevision, d.Revision, f.before, f.after)
 	}
-	if err := d.samePolicies(f); err != nil {
-		return err
+	// A plan for a policy in a file is about none of the cluster, unless that policy is to be stored too.
+	if !d.ofFile() || f.policy != nil {
+		if why := d.otherPolicies(f.policies()); why != "" {
+			return stale("%s", why)
+		}
 	}
 	differ := d.differences(nodesOf(f.result))
 	if len(differ) == 0 {
@@ -74,14 +79,10 @@ func (d *Document) holds(f *prediction) error {
 	}}
 }
 
-// samePolicies returns an error unless the rollout policies of the set are those of the document. A plan for a policy in a file is about none of the cluster, unless
-// that policy is to be stored too.
-func (d *Document) samePolicies(f *prediction) error {
-	if d.Policy != nil && d.Policy.File && f.policy == nil {
-		return nil
-	}
+// otherPolicies returns how the rollout policies of the set differ from those of the document; empty if they do not.
+func (d *Document) otherPolicies(versions []PolicyVersion) string {
 	now := map[string]PolicyVersion{}
-	for _, p := range f.policies() {
+	for _, p := range versions {
 		now[p.Name] = p
 	}
 	for _, was := range d.Policies {
@@ -89,17 +90,39 @@ func (d *Document) samePolicies(f *prediction) error {
 		delete(now, was.Name)
 		switch {
 		case !applies:
-			return stale("rolloutpolicy/%s does not apply to the set any more", was.Name)
+			return fmt.Sprintf("rolloutpolicy/%s does not apply to the set any more", was.Name)
 		case is.UID != was.UID:
-			return stale("rolloutpolicy/%s was deleted and made again (UID %s, not %s)", was.Name, is.UID, was.UID)
+			return fmt.Sprintf("rolloutpolicy/%s was deleted and made again (UID %s, not %s)", was.Name, is.UID, was.UID)
 		case is.Generation != was.Generation:
-			return stale("rolloutpolicy/%s has been changed (generation %d, not %d)", was.Name, is.Generation, was.Generation)
+			return fmt.Sprintf("rolloutpolicy/%s has been changed (generation %d, not %d)", was.Name, is.Generation, was.Generation)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(now)) {
-		return stale("rolloutpolicy/%s applies to the set now, and did not", name)
+		return fmt.Sprintf("rolloutpolicy/%s applies to the set now, and did not", name)
 	}
-	return nil
+	return ""
+}
+
+// ofFile is whether the plan was made for a policy in a file.
+func (d *Document) ofFile() bool { return d.Policy != nil && d.Policy.File }
+
+// readPolicies reads the rollout policies of the set again, and returns how they differ from those of the document. The API server has no precondition for another
+// object than the one that is written, so this is done just before the edit is sent, and after it was made.
+func (d *Document) readPolicies(ctx context.Context, c *options.Clients, f *prediction) (why string, err error) {
+	if d.ofFile() {
+		return "", nil
+	}
+	edited := *f.named
+	edited.Object = f.object
+	all, unread := policies.Optional(ctx, c, &edited)
+	switch {
+	case unread == "":
+		return d.otherPolicies(versionsOf(all)), nil
+	case len(d.Policies) > 0:
+		return "", fmt.Errorf("reading the rollout policies of the plan again: %s", unread)
+	default: // as when the plan was made
+		return "", nil
+	}
 }
 
 // differences lists the nodes that would get another verdict. Nodes on which nothing happens are ignored if they appear

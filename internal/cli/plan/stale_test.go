@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/policies"
@@ -117,5 +119,58 @@ func TestManyChanges(t *testing.T) {
 	is := (*StaleError)(nil)
 	if err := p.Run(t, NewApply, "--plan", p.file); !errors.As(err, &is) || len(is.Changes) != mostDifferences+1 || is.Changes[mostDifferences] != "and 5 more" {
 		t.Errorf("%v: %v", err, is)
+	}
+}
+
+// A policy changes after the plan was made again: if the edit has not been sent, it is not, and otherwise it is reported.
+func TestAPolicyChangesWhileThePlanIsApplied(t *testing.T) {
+	const why = "rolloutpolicy/agents has been changed (generation 7, not 0)"
+	for name, c := range map[string]struct {
+		verb, resource string
+		args           []string
+		stored, code   int
+		says           string
+	}{
+		"before the edit": {"list", "rolloutpolicies", nil, 0, options.ExitStale, outdated + why + "; make a new one"},
+		"with the edit": {"patch", "daemonsets", nil, 1, options.ExitError, "the edit was made, and meanwhile " + why +
+			", so the rollout may differ from the plan: follow it with `kubectl everynode status ads/agent -n default -w`"},
+		"with the edit, as JSON": {"patch", "daemonsets", []string{"-o", "json"}, 1, options.ExitError, "meanwhile " + why},
+		"with a dry run":         {"patch", "daemonsets", []string{"--dry-run"}, 0, options.ExitOK, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlanned(t, newServer(t, append(settled(true, 3).Objects(t), fakecluster.Object(t, policyOf(threeWaves)))...), image3()...)
+			p.tried = 0
+			listed := 0
+			p.Dynamic.PrependReactor(c.verb, c.resource, func(a clienttesting.Action) (bool, runtime.Object, error) {
+				if c.verb == "list" {
+					listed++
+				}
+				if c.verb == "list" && listed == 2 || c.verb == "patch" && p.tried > 0 { // the first ones are those of the plan that is made again
+					p.editPolicy(t, "agents", func(u *unstructured.Unstructured) { u.SetGeneration(7) })
+				}
+				return false, nil, nil
+			})
+			err := p.Run(t, NewApply, append([]string{"--plan", p.file}, c.args...)...)
+			if p.stored != c.stored || options.Code(err) != c.code || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("%d writes were stored, want %d, code %d: %v", p.stored, c.stored, options.Code(err), err)
+			}
+			if said := p.Out.String(); len(c.args) > 1 && !strings.Contains(said, `"policyChange": "`+why+`"`) {
+				t.Errorf("it prints %s", said)
+			}
+		})
+	}
+}
+
+// Policies that cannot be read any more are no policies that hold.
+func TestPoliciesThatCannotBeReadAgain(t *testing.T) {
+	p := newPlanned(t, newServer(t, append(settled(true, 3).Objects(t), fakecluster.Object(t, policyOf(threeWaves)))...), image3()...)
+	listed := 0
+	p.Dynamic.PrependReactor("list", "rolloutpolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
+		listed++
+		return listed > 1, nil, errors.New("connection refused")
+	})
+	err := p.Run(t, NewApply, "--plan", p.file)
+	if options.Code(err) != options.ExitError || p.stored > 0 || !strings.Contains(err.Error(), "reading the rollout policies of the plan again: ") {
+		t.Errorf("%d writes were stored, code %d: %v", p.stored, options.Code(err), err)
 	}
 }
