@@ -89,8 +89,10 @@ func unfinished(set *unstructured.Unstructured, pods []string) (f Finding, found
 		slices.Sort(pods)
 		return failed(pause, "%s has %s with a closed readiness gate, because of a change in place or a preDelete hook; only the manager opens it, and no traffic reaches them: %s",
 			name, view.Plural(len(pods), "pod"), listed(pods)), true
-	case rollsInPlace(set) && w.Set.ClosesGate():
+	case rolls(set) && inPlace(set) && w.Set.ClosesGate():
 		return failed(pause, "%s is being updated in place, and can start with further pods at any moment", name), true
+	case rolls(set) && w.PreDelete != nil && w.PreDelete.MarkNotReady:
+		return failed(pause, "%s is being updated, and can prepare further pods for its preDelete hook at any moment, which makes them not ready", name), true
 	}
 	return f, false
 }
@@ -156,11 +158,17 @@ func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// rollsInPlace reports whether a set has old pods that it may change in place next.
-func rollsInPlace(set *unstructured.Unstructured) bool {
+// inPlace reports whether a set changes pods in place.
+func inPlace(set *unstructured.Unstructured) bool {
+	kind, _, _ := unstructured.NestedString(set.Object, "spec", "updateStrategy", "rollingUpdate", "rollingUpdateType")
+	return kind == string(v1beta1.InplaceRollingUpdateType)
+}
+
+// rolls reports whether a set has old pods that it may update next.
+func rolls(set *unstructured.Unstructured) bool {
 	rolling, _, _ := unstructured.NestedMap(set.Object, "spec", "updateStrategy", "rollingUpdate")
 	kind, _, _ := unstructured.NestedString(set.Object, "spec", "updateStrategy", "type")
-	if paused, _ := rolling["paused"].(bool); paused || kind == "OnDelete" || rolling["rollingUpdateType"] != string(v1beta1.InplaceRollingUpdateType) {
+	if paused, _ := rolling["paused"].(bool); paused || kind == "OnDelete" {
 		return false
 	}
 	number := func(field string) int64 {
