@@ -34,9 +34,11 @@ func (f podsOf) Create(ctx context.Context, u *unstructured.Unstructured) (*core
 	containers, _, _ := unstructured.NestedSlice(u.Object, "spec", "containers")
 	image, _ := containers[0].(map[string]any)["image"].(string)
 	node := nodeOfUndecoded(u)
-	f.m.s.name(u.GetName(), node)
+	if !isPeers(u.GetName()) {
+		f.m.s.name(u.GetName(), node)
+	}
 	return ask[*corev1.Pod](f.m, &request{
-		text: words("creates a pod of %s on %s", image, node), write: true, ofPod: true, slow: f.slow, of: decidedIn(ctx),
+		text: words("creates a pod of %s on %s", image, node), write: true, ofPod: true, slow: f.slow, of: decidedIn(ctx), peerPass: peerPassIn(ctx),
 		action: action{verb: "create", pod: u.GetName(), node: node, image: image, hash: u.GetLabels()[appsv1.DefaultDaemonSetUniqueLabelKey]},
 		commit: func() (any, error) { return orNil(w.createPod(u)) },
 	})
@@ -44,7 +46,7 @@ func (f podsOf) Create(ctx context.Context, u *unstructured.Unstructured) (*core
 
 func (f podsOf) Delete(ctx context.Context, space, name string, uid types.UID) error {
 	_, err := f.m.ask(&request{
-		text: words("deletes %s", f.m.nameOf(name)), write: true, ofPod: true, slow: f.slow, of: decidedIn(ctx),
+		text: words("deletes %s", f.m.nameOf(name)), write: true, ofPod: true, slow: f.slow, of: decidedIn(ctx), peerPass: peerPassIn(ctx),
 		action: action{verb: "delete", pod: name, uid: string(uid), namespace: space},
 		commit: func() (any, error) { return nil, f.m.s.w.deletePod(name, uid) },
 	})
@@ -110,7 +112,7 @@ func (f podsOf) List(_ context.Context, _ string, selector labels.Selector, each
 func (f podsOf) Patch(ctx context.Context, e executor.PodPatch) (*corev1.Pod, error) {
 	of := string(e.Of)
 	return ask[*corev1.Pod](f.m, &request{
-		text: patchWords(of, string(e.Body), f.m.nameOf(e.Pod)), write: true, ofPod: true, slow: f.slow, of: decidedIn(ctx),
+		text: patchWords(of, string(e.Body), f.m.nameOf(e.Pod)), write: true, ofPod: true, slow: f.slow, of: decidedIn(ctx), peerPass: peerPassIn(ctx),
 		action: action{verb: patchVerb(string(e.Body)), pod: e.Pod, uid: uidIn(e.Body), namespace: e.Namespace, takes: takesAway(string(e.Body))},
 		commit: func() (any, error) { return orNil(f.m.s.w.patchPod(e.Pod, of, e.Body)) },
 	})
@@ -189,13 +191,13 @@ type revisionsOf struct{ m *manager }
 
 func (f revisionsOf) Create(_ context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	return ask[*appsv1.ControllerRevision](f.m, &request{
-		text: words("creates revision %s with number %d", r.Name, r.Revision), write: true, action: action{verb: "create a revision", image: r.Name},
+		text: words("creates revision %s with number %d", r.Name, r.Revision), write: true, peer: isPeers(r.Name), action: action{verb: "create a revision", image: r.Name},
 		commit: func() (any, error) { return orNil(f.m.s.w.createRevision(r)) },
 	})
 }
 
 func (f revisionsOf) Get(_ context.Context, _, name string) (*appsv1.ControllerRevision, error) {
-	return ask[*appsv1.ControllerRevision](f.m, &request{text: words("looks at revision %s", name), action: action{verb: "look", hash: name}, commit: func() (any, error) {
+	return ask[*appsv1.ControllerRevision](f.m, &request{text: words("looks at revision %s", name), peer: isPeers(name), action: action{verb: "look", hash: name}, commit: func() (any, error) {
 		if r := f.m.s.w.revision(name); r != nil {
 			return r.DeepCopy(), nil
 		}
@@ -221,7 +223,7 @@ func (f revisionsOf) List(_ context.Context, _ string, selector labels.Selector,
 
 func (f revisionsOf) Patch(_ context.Context, _, name string, patch []byte) (*appsv1.ControllerRevision, error) {
 	return ask[*appsv1.ControllerRevision](f.m, &request{
-		text: words("patches revision %s", name), write: true, action: action{verb: revisionVerb(string(patch)), image: name},
+		text: words("patches revision %s", name), write: true, peer: isPeers(name), action: action{verb: revisionVerb(string(patch)), image: name},
 		commit: func() (any, error) { return orNil(f.m.s.w.patchRevision(name, patch)) },
 	})
 }
@@ -236,7 +238,7 @@ func revisionVerb(body string) string {
 
 func (f revisionsOf) Delete(_ context.Context, _, name string, uid types.UID) error {
 	_, err := f.m.ask(&request{
-		text: words("deletes revision %s", name), write: true,
+		text: words("deletes revision %s", name), write: true, peer: isPeers(name),
 		commit: func() (any, error) { return nil, f.m.s.w.deleteRevision(name, uid) },
 	})
 	return err
@@ -245,18 +247,30 @@ func (f revisionsOf) Delete(_ context.Context, _, name string, uid types.UID) er
 // setsOf is the daemon set as a manager reads and writes it.
 type setsOf struct{ m *manager }
 
-func (f setsOf) Get(context.Context, clustercache.Key) (*unstructured.Unstructured, error) {
-	return ask[*unstructured.Unstructured](f.m, &request{text: "looks at the set", commit: func() (any, error) {
-		if set := f.m.s.w.set(); set != nil {
+func (f setsOf) Get(_ context.Context, key clustercache.Key) (*unstructured.Unstructured, error) {
+	return ask[*unstructured.Unstructured](f.m, &request{text: "looks at the " + setWord(key.Name), peer: key.Name == peerName, commit: func() (any, error) {
+		if set, is := f.m.s.w.state[ofSets][key.Name].(*unstructured.Unstructured); is {
 			return set.DeepCopy(), nil
 		}
-		return nil, apierrors.NewNotFound(podResource("daemonsets"), setName)
+		return nil, apierrors.NewNotFound(podResource("daemonsets"), key.Name)
 	}})
 }
 
-func (f setsOf) PatchStatus(_ context.Context, _ clustercache.Key, patch []byte) (*unstructured.Unstructured, error) {
+func (f setsOf) PatchStatus(_ context.Context, key clustercache.Key, patch []byte) (*unstructured.Unstructured, error) {
+	text := "writes the status"
+	if key.Name == peerName {
+		text += " of the peer"
+	}
 	return ask[*unstructured.Unstructured](f.m, &request{
-		text: "writes the status", write: true, action: action{verb: "status", image: string(patch)},
-		commit: func() (any, error) { return orNil(f.m.s.w.patchStatus(patch)) },
+		text: text, write: true, peer: key.Name == peerName, action: action{verb: "status", image: string(patch)},
+		commit: func() (any, error) { return orNil(f.m.s.w.patchStatus(key.Name, patch)) },
 	})
+}
+
+// setWord is a set in the story.
+func setWord(name string) string {
+	if name == peerName {
+		return name
+	}
+	return "set"
 }

@@ -160,7 +160,7 @@ func (c config) merge() func(set *unstructured.Unstructured, patch []byte) (map[
 			return nil, err
 		}
 		var after []byte
-		if c.dialect == kruiseRun {
+		if isKruise(set) {
 			after, err = jsonpatch.MergePatch(before, patch)
 		} else {
 			after, err = strategicpatch.StrategicMergePatch(before, patch, &appsv1.DaemonSet{})

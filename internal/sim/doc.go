@@ -14,6 +14,10 @@
 //	straggler  a write whose sender was told that time is up, or is dead, and that may take effect all the same, but not for ever
 //	frozen     a leader that stands still, whatever it is at, and goes on later: maybe beside its successor
 //	neighbours other sets of a manager, which now and then wait for their pass, and leave little room for the writes of the one that is looked at
+//	peer       another set on the same nodes, whose policy names the same concurrency group; it is judged by that alone
+//	work       the nodes on which a set of the group is at work: a write has taken an available pod there for an update, or added one, and that has not ended
+//	provider   what measures what the analyses of policies ask for; it says what it likes
+//	ill        a node on which no pod of the set gets ready, at the end of a run with undos
 //	ruling     what the rollout policies that a manager knew at its decision allow, found out from the objects alone
 //	pass       one Reconcile of a manager; it runs until it waits for a request
 //	knowledge  what a manager has been shown: by its views, and by the answers to its own requests; the newest version wins

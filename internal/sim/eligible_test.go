@@ -106,7 +106,10 @@ func (s *sim) leave() {
 
 // lost is whether the set that controls an object is not there any more.
 func (s *sim) lost(object metav1.Object) bool {
-	owner, set := metav1.GetControllerOfNoCopy(object), s.w.set()
+	owner, set, peer := metav1.GetControllerOfNoCopy(object), s.w.set(), s.w.peer()
+	if owner != nil && peer != nil && owner.UID == peer.GetUID() {
+		return false
+	}
 	return owner != nil && !s.w.undefined && (set == nil || owner.UID != set.GetUID())
 }
 

@@ -38,6 +38,7 @@ func (s *sim) checkEnd() {
 		}
 	}
 	s.checkOwners()
+	s.checkPeer()
 	n[unavailables] = n[desired] - n[availables]
 	s.checkStatus(set, n)
 	s.checkConditions(set, n, left)

@@ -15,7 +15,7 @@ const fairRounds = 300
 
 // fairRounds is that number for this run. Where writes are slow, the waves of a rollout take many of them, one after the other.
 func (s *sim) fairRounds() int {
-	if s.cfg.with("slowness") && s.cfg.with("rollouts") {
+	if s.cfg.with("slowness") && s.cfg.with("rollouts") || s.cfg.grouped() {
 		return 3 * fairRounds
 	}
 	return fairRounds
@@ -152,9 +152,9 @@ func (s *sim) round() bool {
 	m := s.lead
 	pause := time.Second
 	switch {
-	case busy || !m.synced() || m.running:
+	case busy || !m.synced() || m.running || m.peer.running:
 	default:
-		next := s.nextAnswer(m.wake)
+		next := s.nextAnswer(earlier(m.wake, m.peer.wake))
 		if next.IsZero() {
 			return s.dozes()
 		}
@@ -162,6 +162,14 @@ func (s *sim) round() bool {
 	}
 	s.take(op{words("%s pass", pause), 1, func() { s.pass(pause) }})
 	return true
+}
+
+// earlier is the earlier of two times, zero for never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // fairOp is the next step of a fair round; nil when all that can be done at this moment is done.
@@ -201,6 +209,9 @@ func (s *sim) fairOp() *op {
 	}
 	if m.synced() && !m.running && m.due() {
 		return &op{m.name + " looks", 1, m.pass}
+	}
+	if m.peerDue() {
+		return &op{m.name + " looks at the peer", 1, m.passForPeer}
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (s *sim) forgeryOps(ops []op) []op {
 		return ops
 	}
 	for _, r := range s.lead.waiting() {
-		if r.action.verb == "create a revision" && s.w.revision(r.action.image) == nil {
+		if !r.peer && r.action.verb == "create a revision" && s.w.revision(r.action.image) == nil {
 			add(r.action.image, 6)
 		}
 	}

@@ -68,5 +68,8 @@ func (s *sim) thaw() {
 	if m.synced() && !m.running {
 		m.pass()
 	}
+	if m.peerDue() {
+		m.passForPeer()
+	}
 	m.die()
 }

@@ -11,6 +11,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 )
 
 // verdict is what was found out about a write when it was sent.
@@ -24,6 +26,9 @@ type verdict struct {
 	surging        bool
 	// counted are the nodes that count for the sender.
 	counted map[string]bool
+	// begins is the node whose update it begins, of a pod that the sender knows as available; empty for none. scope is how wide the group is.
+	begins string
+	scope  v1alpha1.ConcurrencyScope
 }
 
 // breach is a broken invariant.
@@ -45,6 +50,11 @@ func (s *sim) blame(rule, format string, args ...any) {
 func (s *sim) judge(r *request) {
 	if r.write && r.m != s.lead {
 		s.blame("lease", "%s %s, and its lease was not renewed in time", r.m.name, r.text)
+	}
+	if r.peer {
+		s.judgePeer(r)
+		r.m.known.sent(r)
+		return
 	}
 	if r.write && !r.lease {
 		s.judgeDeleting(r)
@@ -121,6 +131,9 @@ func (s *sim) judgeTaking(r *request, uid types.UID) *verdict {
 	}
 	if alone && k.firm(func(k known) bool { return k.untouched(k.pods[uid]) }) {
 		s.judgeStart(r, v.node)
+		if v.takes && k.firm(func(k known) bool { return k.fit(v.node) == mustRun }) {
+			v.begin(r)
+		}
 	}
 	return v
 }
@@ -225,6 +238,9 @@ func (s *sim) judgeCreate(r *request) {
 		}
 		if s.surgesBeside(r, uid) {
 			s.judgeStart(r, node)
+			if s.servesFor(p) {
+				v.begin(r)
+			}
 		}
 	}
 }
@@ -233,7 +249,7 @@ func (s *sim) judgeCreate(r *request) {
 func (s *sim) surgesBeside(r *request, uid types.UID) bool {
 	return r.m.known.firm(func(k known) bool {
 		p := k.pods[uid]
-		return p != nil && surges(k) && k.fit(nodeOf(p)) == mustRun && r.action.image == imageOfSet(k.set) && k.untouched(p)
+		return p != nil && surges(k) && k.fit(nodeOf(p)) == mustRun && r.action.image == k.image() && k.untouched(p)
 	})
 }
 
@@ -265,6 +281,10 @@ func (k known) heldByHook(node string) bool {
 
 // committed looks at the world after a write has taken effect; before is the pod that it was about.
 func (s *sim) committed(r *request, before *corev1.Pod, value any) {
+	s.beginsWork(r)
+	if r.peer {
+		return
+	}
 	switch r.action.verb {
 	case "delete":
 		s.tookAway(r)
@@ -346,6 +366,8 @@ func (s *sim) added(r *request, made *corev1.Pod) {
 
 // follow brings the nodes that are down or doubled by us up to date, after every step.
 func (s *sim) follow() {
+	s.followWork()
+	s.touch()
 	set := s.w.set()
 	for node := range s.down {
 		if n := s.w.node(node); n == nil || fitOf(set, n) == mustLeave || s.anyAvailable(node) || fitOf(set, n) == mayStay && len(s.podsOn(node)) == 0 {
@@ -387,5 +409,5 @@ func (s *sim) anyAvailable(node string) bool {
 // sameKind is whether a pod is of the revision that a new one of that image is of. Of one without a hash nobody knows the revision, unless it is the newest.
 func (k known) sameKind(p *corev1.Pod, image string) bool {
 	hashed := p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] != ""
-	return imageOf(p) == image && (image == imageOfSet(k.set) || hashed) && (image != imageOfSet(k.set) || k.newest(p))
+	return imageOf(p) == image && (image == k.image() || hashed) && (image != k.image() || k.newest(p))
 }

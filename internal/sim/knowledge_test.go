@@ -26,6 +26,10 @@ type known struct {
 	pods  map[types.UID]*corev1.Pod
 	nodes map[string]*corev1.Node
 	set   *unstructured.Unstructured
+	// peer is the other set of the group.
+	peer *unstructured.Unstructured
+	// wanted is the image that nodes return to, after that of the template has failed; empty if it has not.
+	wanted string
 	// revisions are those that it has been shown, of whichever set.
 	revisions map[types.UID]*appsv1.ControllerRevision
 	// doomed are the pods that it has asked to be deleted, and was not told that they stay.
@@ -34,7 +38,7 @@ type known struct {
 
 func (k known) clone() known {
 	return known{
-		pods: maps.Clone(k.pods), nodes: maps.Clone(k.nodes), set: k.set, revisions: maps.Clone(k.revisions), doomed: maps.Clone(k.doomed),
+		pods: maps.Clone(k.pods), nodes: maps.Clone(k.nodes), set: k.set, peer: k.peer, wanted: k.wanted, revisions: maps.Clone(k.revisions), doomed: maps.Clone(k.doomed),
 	}
 }
 
@@ -115,6 +119,11 @@ func (k *knowledge) begin() {
 func (k *knowledge) measure() {
 	k.version++
 	k.moments = append(k.moments, k.clone())
+	if k.wanted != "" { // if there is nothing to return to, a decision counts pods of the template
+		template := k.clone()
+		template.wanted = ""
+		k.moments = append(k.moments, template)
+	}
 	if k.set == nil {
 		return
 	}
@@ -165,10 +174,7 @@ func (k *knowledge) event(of kind, e event) {
 			k.nodes[o.Name] = o
 		}
 	case *unstructured.Unstructured:
-		k.set = o
-		if e.gone {
-			k.set = nil
-		}
+		k.setOf(o, e.gone)
 	case *appsv1.ControllerRevision:
 		if e.gone {
 			delete(k.revisions, o.UID)
@@ -192,15 +198,25 @@ func (k *knowledge) list(of kind, objects []metav1.Object, rv int) {
 			k.nodes[o.GetName()] = o.(*corev1.Node)
 		}
 	case ofSets:
-		k.set = nil
+		k.set, k.peer = nil, nil
 		for _, o := range objects {
-			k.set = o.(*unstructured.Unstructured)
+			k.setOf(o.(*unstructured.Unstructured), false)
 		}
 	case ofRevisions:
 		maps.DeleteFunc(k.revisions, func(_ types.UID, r *appsv1.ControllerRevision) bool { return versionOf(r) <= rv })
 		k.reads(objects)
 	}
 	k.measure()
+}
+
+func (k *knowledge) setOf(o *unstructured.Unstructured, gone bool) {
+	is := &k.set
+	if o.GetName() == peerName {
+		is = &k.peer
+	}
+	if *is = o; gone {
+		*is = nil
+	}
 }
 
 func (k *knowledge) listPods(objects []metav1.Object, rv int) {
@@ -296,7 +312,7 @@ func (k *knowledge) answered(r *request, value any, err error) {
 			delete(k.unsettled, types.UID(a.uid))
 		}
 		k.refused(types.UID(a.uid), apply.OfDelete(err), r.lastMoment(k.s.w.now))
-	case a.verb == "status" && err == nil:
+	case a.verb == "status" && err == nil && !r.peer:
 		k.wrote = append(k.wrote, r.sent)
 	}
 	k.measure()
@@ -426,6 +442,8 @@ func (k known) counts(node string) bool {
 // generation of the template, as for the native controller.
 func (k known) newest(p *corev1.Pod) bool {
 	switch {
+	case k.wanted != "":
+		return imageOf(p) == k.wanted && p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] != ""
 	case p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] == "":
 		return k.sameGeneration(p)
 	case imageOf(p) != imageOfSet(k.set):
@@ -443,6 +461,14 @@ func (k known) newest(p *corev1.Pod) bool {
 		}
 	}
 	return !written && !p.CreationTimestamp.Time.Before(k.set.GetCreationTimestamp().Time)
+}
+
+// image is that of the revision that nodes are to have.
+func (k known) image() string {
+	if k.wanted != "" {
+		return k.wanted
+	}
+	return imageOfSet(k.set)
 }
 
 // sameGeneration is whether a pod has the generation of the set's template, which only sets of apps/v1 have. A pod that is older than the set counts

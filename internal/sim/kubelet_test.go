@@ -45,12 +45,12 @@ func (s *sim) podOps(ops []op, p *corev1.Pod) []op {
 		add(10, "is told not to be ready", func(p *corev1.Pod) { s.setReady(p, false) })
 	case runs(p) != imageOf(p) && ready && changesOpenly(p):
 		add(5, "runs the new image, and is not ready yet", func(p *corev1.Pod) { s.renew(p); s.setReady(p, false) })
-		if works(p) { // what it was in between, the kubelet never says
+		if works(p) && !s.isIll(p) { // what it was in between, the kubelet never says
 			add(5, "runs the new image, and is ready", func(p *corev1.Pod) { s.renew(p) })
 		}
 	case runs(p) != imageOf(p):
 		add(10, "runs the new image", func(p *corev1.Pod) { s.renew(p) })
-	case !ready && gatesOpen(p) && works(p):
+	case !ready && gatesOpen(p) && works(p) && !s.isIll(p):
 		add(10, "gets ready", func(p *corev1.Pod) { s.setReady(p, true) })
 	}
 	if restarting(p) && hasAgent(node) && !ended(p) {

@@ -40,8 +40,15 @@ func (t *turns) begin(k known) {
 
 // reach notes that a request of the pass was sent.
 func (s *sim) reach(r *request) {
-	if node := s.nodeOfRequest(r); node != "" && !r.slow {
+	if node := s.nodeOfRequest(r); node != "" && !r.slow && !r.peer {
 		r.m.turns.reached[node] = true
+	}
+}
+
+// hear notes the answer to a request of the pass.
+func (s *sim) hear(r *request, err error) {
+	if !r.peer {
+		r.m.turns.hear(r, s.nodeOfRequest(r), err)
 	}
 }
 

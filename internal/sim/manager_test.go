@@ -18,12 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/dialect"
+	rollouts "everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -42,6 +44,9 @@ type request struct {
 	answer chan answer
 	sent   time.Time
 	judged bool
+	// peer is whether it is about the peer, of peerPass if a pass has sent it.
+	peer     bool
+	peerPass *peerPass
 	// slow is whether no pass waits for it, and of the pass in which that was decided; ends is when it is given up, if ever. lease is whether it is about the
 	// lease of slow writes.
 	slow, lease bool
@@ -92,9 +97,12 @@ type manager struct {
 	verdicts map[string]rollout.VerdictKind
 
 	// rules are the rollout policies that it knows, ruling what it knew of them when it last decided; nil in a run without.
-	rules  *ruler
-	ruling *ruling
+	rules    *ruler
+	ruling   *ruling
+	provider *provider
 
+	// peer are its passes for the peer.
+	peer peerLoop
 	// others are its other sets.
 	others neighbours
 	// slow is its state of slow writes; of is the pass that it makes, or the last one.
@@ -135,20 +143,16 @@ func (s *sim) newManager(fence time.Duration) *manager {
 	for k := range kinds {
 		m.seen[k] = -1
 	}
-	m.rules = s.newRuler(m)
-	d := s.dialect()
-	d.MayWrite = func() bool { return !s.other }
-	m.key = clustercache.Key{Dialect: d.Source.Dialect, Namespace: namespace, Name: setName}
-	m.index = clustercache.NewIndex(func(key clustercache.Key) {
-		s.tick.Load()
-		m.asked = m.asked || key == m.key
-	})
+	m.rules, m.provider = s.newRuler(m), &provider{m: m, said: map[int64]v1alpha1.Answer{}, last: map[rollouts.Question]v1alpha1.Answer{}}
+	m.key = clustercache.Key{Dialect: s.dialect().Source.Dialect, Namespace: namespace, Name: setName}
+	m.peer.key = clustercache.Key{Dialect: nativeDialect().Source.Dialect, Namespace: namespace, Name: peerName}
+	m.index = clustercache.NewIndex(m.enqueue)
 	m.index.ReadFacts(s.cfg.facts())
 	m.pace = executor.NewPace(m.clock, func(context.Context) error { return nil }, m.sleep)
 	m.pace.Leads = m.holds
 	m.c = daemonset.New(daemonset.Options{
-		Policies: m.rules.orNone(),
-		Dialects: []dialect.Dialect{d, m.others.dialect()}, Workers: 1, Index: m.index, Clock: m.clock, Events: silent{}, Observer: observer{m: m},
+		Policies: m.rules.orNone(), Analyses: m.provider, Wake: m.enqueue,
+		Dialects: m.dialects(), Workers: 1, Index: m.index, Clock: m.clock, Events: silent{}, Observer: observer{m: m},
 		Revisions: revisionsOf{m}, Sets: setsOf{m},
 		Executor: &executor.Executor{
 			Index: m.index, Pods: podsOf{m: m}, Events: silent{}, Clock: m.clock, Count: func(string, apply.Answer) {},
@@ -183,6 +187,7 @@ func (m *manager) ask(r *request) (any, error) {
 		m.mu.Unlock()
 		return nil, apply.ErrNotLeading
 	}
+	r.peer = r.peer || isPeers(r.action.pod)
 	r.m, r.answer, r.sent, r.began = m, make(chan answer), m.s.w.now, m.began
 	r.endsInTime()
 	m.pending = append(m.pending, r)
@@ -265,6 +270,7 @@ func (m *manager) rest() {
 		m.plan(after, err)
 		m.s.judgeTurns(m)
 	}
+	m.endPeer()
 	if m.dead {
 		return
 	}
@@ -279,19 +285,22 @@ func (m *manager) rest() {
 
 // plan is what the work queue does with the outcome of a pass: it keeps the earliest time that it was told.
 func (m *manager) plan(after time.Duration, err error) {
-	m.failures++
+	m.failures, m.wake = m.planned(m.failures, m.wake, after, err)
+}
+
+// planned are how many passes of a set have failed in a row after another one, and when the next one is due.
+func (m *manager) planned(failures int, wake time.Time, after time.Duration, err error) (int, time.Time) {
+	failures++
 	switch {
 	case err == nil:
-		m.failures = 0
-	case after == 0 || retry(m.failures) < after:
-		after = retry(m.failures)
+		failures = 0
+	case after == 0 || retry(failures) < after:
+		after = retry(failures)
 	}
-	if after == 0 {
-		return
+	if due := m.s.w.now.Add(after); after != 0 && (wake.IsZero() || due.Before(wake)) {
+		wake = due
 	}
-	if due := m.s.w.now.Add(after); m.wake.IsZero() || due.Before(m.wake) {
-		m.wake = due
-	}
+	return failures, wake
 }
 
 func retry(failures int) time.Duration {
@@ -387,16 +396,19 @@ func (m *manager) see(k kind) {
 		}
 	case *unstructured.Unstructured:
 		if e.gone {
-			x.DeleteSet(m.key)
+			x.DeleteSet(m.keyOf(o.GetName()))
 		} else {
 			w := m.digest(o)
-			x.PutSet(m.key, &w)
+			x.PutSet(m.keyOf(o.GetName()), &w)
 		}
 	}
 }
 
 func (m *manager) digest(set *unstructured.Unstructured) dialect.Workload {
 	d := m.s.dialect()
+	if set.GetName() == peerName {
+		d = nativeDialect()
+	}
 	return d.Source.Digest(set.DeepCopy().Object)
 }
 
@@ -449,12 +461,15 @@ func (m *manager) listAsOf(k kind, events int) {
 		}
 		x.ReplaceRevisions(revisions, rv)
 	default:
-		sets := map[clustercache.Key]*dialect.Workload{}
+		sets := map[string]map[clustercache.Key]*dialect.Workload{m.key.Dialect: {}, m.peer.key.Dialect: {}}
 		for _, o := range objects {
 			workload := m.digest(o.(*unstructured.Unstructured))
-			sets[m.key] = &workload
+			key := m.keyOf(o.GetName())
+			sets[key.Dialect][key] = &workload
 		}
-		x.ReplaceSets(m.key.Dialect, sets)
+		for name := range sets {
+			x.ReplaceSets(name, sets[name])
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ const (
 )
 
 func mutants() []mutant {
-	return slices.Concat(coreMutants(), applyMutants(), fleetMutants(), controllerMutants(), hostileMutants(), slowMutants(), strangerMutants(), policyMutants())
+	return slices.Concat(coreMutants(), applyMutants(), fleetMutants(), controllerMutants(), hostileMutants(), slowMutants(), strangerMutants(), policyMutants(), groupMutants(), undoMutants())
 }
 
 func coreMutants() []mutant {

@@ -55,6 +55,7 @@ func (s *sim) another() {
 func (s *sim) alone(other *bool) {
 	*other = false
 	for _, m := range s.managers() {
+		m.peer.asked = true
 		m.asked, m.caught, m.yurt = true, m.caught && s.other, m.yurt && s.yurt
 	}
 }

@@ -20,6 +20,9 @@ const (
 // peopleOps: people take the label from a pod that the set selects it by, and give it back; they put finalizers on pods and on the set.
 func (s *sim) peopleOps(ops []op) []op {
 	for _, p := range s.w.pods() {
+		if isPeers(p.Name) {
+			continue
+		}
 		change := func(text string, weight int, do func(*corev1.Pod)) {
 			ops = append(ops, op{words(text, p.UID), weight, func() { s.w.changePod(p, do) }})
 		}

@@ -2,8 +2,6 @@
 
 package sim
 
-import "slices"
-
 const (
 	rollFile      = "policy/roll.go"
 	decideFile    = "policy/decide.go"
@@ -42,9 +40,4 @@ func policyMutants() []mutant {
 		{"there is no pass at the end of a soak", rollFile, "r.wakeAt(r.s.Now.Add(rest))\n", "_ = rest\n", "liveness"},
 		{"there is no pass for the next update", decideFile, "r.wakeAt(r.s.Now.Add(rest))\n\t\t\t\tif r.releases()", "if r.releases()", "liveness"},
 	}
-}
-
-// governs is whether a mutant is about rollout policies, so that every run has one.
-func (m *mutant) governs() bool {
-	return slices.ContainsFunc(policyMutants(), func(o mutant) bool { return o.name == m.name })
 }

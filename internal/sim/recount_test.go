@@ -122,6 +122,10 @@ func (k *knowledge) count() {
 	}
 	if k.set != nil && k.recounts != nil {
 		k.recounts[k.recount(k.s.minReady(), now)] = true
+		if template := k.known; k.wanted != "" {
+			template.wanted = ""
+			k.recounts[template.recount(k.s.minReady(), now)] = true
+		}
 		k.countWaiting(now)
 	}
 }

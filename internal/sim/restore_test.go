@@ -19,6 +19,7 @@ type backup struct {
 	down    map[string]bool
 	doubled map[string]types.UID
 	lease   *coordinationv1.Lease
+	work    work
 }
 
 // restoreOps: an administrator makes a backup of the store, and later restores it. A leader sees no event any more, as its watches have ended, until it
@@ -32,7 +33,7 @@ func (s *sim) restoreOps(ops []op) []op {
 }
 
 func (s *sim) backUp() {
-	s.backup = &backup{rv: s.w.rv, down: maps.Clone(s.down), doubled: maps.Clone(s.doubled), lease: s.w.lease}
+	s.backup = &backup{rv: s.w.rv, down: maps.Clone(s.down), doubled: maps.Clone(s.doubled), lease: s.w.lease, work: s.work.clone()}
 	for k := range kinds {
 		s.backup.state[k] = maps.Clone(s.w.state[k])
 	}
@@ -41,7 +42,7 @@ func (s *sim) backUp() {
 // restore brings the objects of the backup back. What is not in it is gone, and no request of before takes effect.
 func (s *sim) restore() {
 	w, b := s.w, s.backup
-	s.stragglers, s.down, s.doubled = nil, maps.Clone(b.down), maps.Clone(b.doubled)
+	s.stragglers, s.down, s.doubled, s.work = nil, maps.Clone(b.down), maps.Clone(b.doubled), b.work.clone()
 	var again []*corev1.Pod
 	for k := range kinds {
 		for _, name := range sorted(w.state[k]) {
@@ -85,7 +86,11 @@ func (m *manager) cutOff() {
 // unheardOf is whether a manager that has not noticed that the store was restored creates a pod of a revision that is not there any more. No run has such
 // pods: the generation of their template, if it stood for another one before, would be all that is known of them, and the native controller errs as well.
 func (s *sim) unheardOf(r *request) bool {
-	return r.m.cut && r.action.verb == "create" && s.w.revision(setName+"-"+r.action.hash) == nil
+	name := setName
+	if r.peer {
+		name = peerName
+	}
+	return r.m.cut && r.action.verb == "create" && s.w.revision(name+"-"+r.action.hash) == nil
 }
 
 // noticeOp is that a leader notices what cutOff has done to it, and makes room for one that reads everything again.

@@ -4,6 +4,7 @@ package sim
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -19,8 +20,8 @@ import (
 // alone, and not with what ships.
 type ruling struct {
 	// all is why no update may begin, of the rule that forbids it; rest why none may begin but on first, the nodes of the first wave.
-	all, rule, rest string
-	first           map[string]bool
+	all, rule, rest, restRule string
+	first                     map[string]bool
 	// latest is whether nodes that join get the newest revision; rollout whether the template describes another revision than the committed one.
 	latest, rollout bool
 	// governed is whether a policy applies to the set.
@@ -29,6 +30,10 @@ type ruling struct {
 	most     int
 	underWay map[string]bool
 	single   bool
+	// scope is how wide the group of the set is; empty if it is in none.
+	scope v1alpha1.ConcurrencyScope
+	// returns is the image that nodes return to, because that of the template has failed; empty if they do not.
+	returns string
 }
 
 // ledger is what leaders have seen of the first wave of a rollout, when they decided: for how long it has been complete in the time in which one of them
@@ -38,6 +43,8 @@ type ledger struct {
 	at     time.Time
 	by     string
 	passed bool
+	// unanswered is whether its analysis has not passed.
+	unanswered bool
 }
 
 // target is the revision that the template describes; nil if none is known.
@@ -66,6 +73,7 @@ func (k known) committed(forged map[string]bool) string {
 
 // rules finds out what a manager must keep to that has been shown these policies.
 func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.RolloutApproval, unread bool) *ruling {
+	m.known.returning("")
 	k := m.known.known
 	if k.set == nil || s.yurt && isEdge(k.set) { // without the annotations of OpenYurt it is a set that users update, which no policy enforces
 		return nil
@@ -100,17 +108,33 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 		u.rule, u.all = "suspended", "the revision was rejected"
 	}
 	u.governed = true
+	if u.returns = s.returnsTo(m, u, p, approvals, target, committed); u.returns != "" {
+		u.all, u.rule = "", "suspended"
+		closed := len(p.Spec.Freezes) > 0 || outside(p, s.w.now)
+		switch {
+		case p.Spec.Suspend:
+			u.all = "the policy is suspended"
+		case closed && (p.Spec.Undo == nil || !p.Spec.Undo.IgnoreWindows):
+			u.all = "no window is open"
+		}
+	}
+	m.known.returning(u.returns)
 	u.latest = p.Spec.JoiningNodes == v1alpha1.JoiningLatest
 	u.pace(s, k, p)
-	if u.rollout && len(p.Spec.Waves) > 0 {
+	if u.rollout && u.returns == "" && len(p.Spec.Waves) > 0 {
 		wave := &p.Spec.Waves[0]
 		u.first = k.firstWave(wave, target)
+		waited := maps.Clone(u.first)
+		delete(waited, s.sick)
 		l := s.ledger(words("%s of %s in rollout %d of %s", p.UID, target.UID, target.Revision, k.set.GetUID()))
 		if m == s.lead {
-			l.look(m, u.first, wave, decided)
+			l.look(m, target, waited, wave, decided)
 		}
 		if !l.passed {
-			u.rest = words("the wave %s has not passed", wave.Name)
+			u.rest, u.restRule = words("the wave %s has not passed", wave.Name), "wave"
+			if l.unanswered {
+				u.rest, u.restRule = words("the analysis of the wave %s has not passed", wave.Name), "analysis"
+			}
 		}
 	}
 	return u
@@ -127,6 +151,31 @@ func reportsFailure(p *v1alpha1.RolloutPolicy, target *appsv1.ControllerRevision
 	return slices.ContainsFunc(p.Status.Sets, func(st v1alpha1.SetStatus) bool {
 		return st.Failure != nil && st.TargetRevision == target.Name && st.TargetNumber == target.Revision
 	})
+}
+
+// returnsTo is the image that nodes return to, if this manager has reported that the revision has failed, or a leader before it, and the policy undoes it.
+func (s *sim) returnsTo(m *manager, u *ruling, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.RolloutApproval, target *appsv1.ControllerRevision, committed string) string {
+	if !u.rollout || !s.cfg.undoes() || retried(p, approvals, target) {
+		return ""
+	}
+	sets := p.Status.Sets
+	if is, reported := m.rules.reports[policyName]; reported && is.of == p.UID {
+		sets = []v1alpha1.SetStatus{*is.status}
+	}
+	for _, st := range sets {
+		if st.Failure != nil && st.Failure.Action == v1alpha1.FailureUndo && st.TargetRevision == target.Name && st.TargetNumber == target.Revision {
+			return committed
+		}
+	}
+	return ""
+}
+
+// returning notes which image nodes return to, as of the decision that follows.
+func (k *knowledge) returning(image string) {
+	if k.wanted != image {
+		k.wanted, k.then.wanted = image, image
+		k.measure()
+	}
 }
 
 // retried is whether a manager has stored that a user wants a revision that has failed to be rolled out again, and the status does not report that yet.
@@ -155,7 +204,7 @@ func (s *sim) ledger(of string) *ledger {
 // look takes in how far the wave is. It may count a soak that what ships begins anew: one in the middle of which a pod failed, and got ready again before
 // the same leader looked. Where a pod got ready while nobody looked, the soak has to begin anew; that is not asked where clocks are wrong, for they say when
 // that was.
-func (l *ledger) look(m *manager, nodes map[string]bool, wave *v1alpha1.Wave, decided func(v1alpha1.Decision, string) bool) {
+func (l *ledger) look(m *manager, target *appsv1.ControllerRevision, nodes map[string]bool, wave *v1alpha1.Wave, decided func(v1alpha1.Decision, string) bool) {
 	s, k, last := m.s, m.known.known, *l
 	l.at, l.by = s.w.now, m.name
 	switch {
@@ -167,6 +216,11 @@ func (l *ledger) look(m *manager, nodes map[string]bool, wave *v1alpha1.Wave, de
 	case s.skew == 0 && s.otherSkew == 0 && k.readied(nodes, last.at.Add(2*time.Second)):
 		l.soaked = 0
 	}
+	if analysed := len(wave.Analysis) > 0 && len(nodes) > 0; analysed && !m.provider.passes(target.Revision) && !decided(v1alpha1.Promote, wave.Name) {
+		l.unanswered = true
+		return
+	}
+	l.unanswered = false
 	soaked := len(nodes) == 0 || l.soaked >= wave.Soak.Duration || decided(v1alpha1.Promote, wave.Name)
 	l.passed = l.passed || soaked && (len(wave.After) == 0 || decided(v1alpha1.Approve, wave.Name))
 }
@@ -239,7 +293,7 @@ func (u *ruling) pace(s *sim, k known, p *v1alpha1.RolloutPolicy) {
 	}
 	u.most, u.underWay = max(quantity(amount(p.Spec.Pace.MaxUpgrading.String()), k.desired()), 1), map[string]bool{}
 	for node := range k.nodes {
-		if !s.begun[node+" "+imageOfSet(k.set)] || k.fit(node) != mustRun || isEdge(k.set) && !nodeReady(k.nodes[node]) {
+		if !s.begun[node+" "+k.image()] || k.fit(node) != mustRun || isEdge(k.set) && !nodeReady(k.nodes[node]) || node == s.sick {
 			continue
 		}
 		pods := k.on(node)
@@ -268,13 +322,21 @@ func (s *sim) judgeRollout(r *request, node string) {
 	case u.all != "":
 		s.blameRollout(u, r)
 	case u.rest != "" && !u.first[node]:
-		s.blame("wave", "%s %s: %s, and %s is not in it", r.m.name, r.text, u.rest, node)
+		s.blameWave(u, "%s %s: %s, and %s is not in it", r.m.name, r.text, u.rest, node)
 	case u.most > 0 && len(begins) > u.most:
 		s.blame("pace", "%s %s: %s are in the middle of an update, and %d may be", r.m.name, r.text, sorted(begins), u.most)
 	case u.single && len(k.started) > 1:
 		s.blame("pace", "%s %s, and has begun the updates of %s in one pass", r.m.name, r.text, sorted(k.started))
 	}
-	s.begun[node+" "+imageOfSet(k.set)] = true
+	s.begun[node+" "+k.image()] = true
+}
+
+func (s *sim) blameWave(u *ruling, format string, args ...any) {
+	if u.restRule == "analysis" {
+		s.blame("analysis", format, args...)
+		return
+	}
+	s.blame("wave", format, args...)
 }
 
 func (s *sim) blameRollout(u *ruling, r *request) {
@@ -297,7 +359,7 @@ func (s *sim) judgeFirst(r *request) {
 		return
 	}
 	if why := u.rest; why != "" && !u.first[node] {
-		s.blame("wave", "%s %s: %s, and the node is not in it", r.m.name, r.text, why)
+		s.blameWave(u, "%s %s: %s, and the node is not in it", r.m.name, r.text, why)
 	}
 }
 

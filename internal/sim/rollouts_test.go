@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,7 +68,7 @@ func (c config) specOf() v1alpha1.RolloutPolicySpec {
 	if c.dialect == kruiseRun {
 		target.APIVersion = api.Group + "/" + api.VersionStored
 	}
-	spec := v1alpha1.RolloutPolicySpec{Targets: []v1alpha1.Target{target}, Pace: &v1alpha1.Pace{}}
+	spec := v1alpha1.RolloutPolicySpec{Targets: []v1alpha1.Target{target}, Pace: &v1alpha1.Pace{}, ConcurrencyGroup: c.group()}
 	for _, word := range strings.Split(c.rollout, ",") {
 		parts := strings.Split(word, ":")
 		value := intstr.Parse(parts[min(1, len(parts)-1)])
@@ -82,6 +81,9 @@ func (c config) specOf() v1alpha1.RolloutPolicySpec {
 			spec.Pace.MinTimeBetween = &metav1.Duration{Duration: time.Duration(value.IntVal) * time.Second}
 		case "judge": // a pod may be unavailable for so many seconds
 			spec.Failure = &v1alpha1.Failure{NodeDeadline: &metav1.Duration{Duration: time.Duration(value.IntVal) * time.Second}}
+		case "group": // see group
+		case "undo", "anytime", "analysis":
+			undoOf(&spec, parts[0], value)
 		case "latest":
 			spec.JoiningNodes = v1alpha1.JoiningLatest
 		default:
@@ -156,9 +158,13 @@ func (s *sim) decide(decision v1alpha1.Decision, wave, revision string) {
 func (s *sim) rolloutOps(ops []op) []op {
 	if m := s.lead; m != nil && !m.cut {
 		ops = m.rules.writeOps(ops)
+		ops = m.provider.providerOps(ops)
 	}
 	add := func(weight int, do func(), format string, args ...any) {
 		ops = append(ops, op{words(format, args...), weight, do})
+	}
+	if s.cfg.grouped() {
+		ops = s.peerOps(ops)
 	}
 	for _, a := range s.w.approvals() {
 		add(1, func() { s.w.remove(ofApprovals, a.Name) }, "a user deletes %s", a.Name)
@@ -297,6 +303,7 @@ func (s *sim) pacifyRollout() {
 	if !s.cfg.with("rollouts") {
 		return
 	}
+	s.pacifyPeer()
 	if s.w.rolloutPolicy() == nil {
 		s.makePolicy()
 	}
@@ -316,16 +323,25 @@ func (s *sim) fairRollout() *op {
 	if ops := s.lead.rules.writeOps(nil); len(ops) > 0 {
 		return &ops[0]
 	}
+	if o := s.lead.provider.fairAnswer(); o != nil {
+		return o
+	}
 	p, m := s.w.rolloutPolicy(), s.lead
-	if p == nil || !m.synced() || m.running || m.due() {
+	if p == nil || !m.synced() || m.running || m.due() || m.peer.running || m.peerDue() {
 		return nil // people decide when all has come to rest
 	}
 	if o := s.soakOp(p); o != nil {
 		return o
 	}
+	if s.undoing || s.ill != "" {
+		return nil
+	}
 	// What is held back and never works may use up the budget, so that no wave goes on: people take the waves away then.
 	if len(p.Spec.Waves) > 0 && slices.ContainsFunc(s.w.pods(), func(p *corev1.Pod) bool { return ownedBy(p, s.w.set()) && live(p) && !works(p) }) {
 		return &op{"a user takes the waves away", 1, func() { s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Waves = nil }) }}
+	}
+	if o := s.unstickPeer(); o != nil {
+		return o
 	}
 	if o := s.retryOp(p); o != nil {
 		return o
@@ -376,86 +392,18 @@ func (s *sim) lastRollouts() {
 			return
 		}
 		s.w.editSet(func(spec map[string]any) {
-			setImage(spec, map[bool]string{true: "v1", false: "v2"}[path.Base(imageOfSet(s.w.set())) == "v2"])
+			setImage(spec, otherImage(s.w.set()))
 		})
 		s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Waves = s.cfg.specOf().Waves })
 		s.note("a user edits the image once more")
+		if s.w.peer() != nil {
+			s.editPeer(otherImage(s.w.peer()))
+		}
 		s.trouble = []trouble{noTrouble, aDeath, aLook, aRejection}[s.w.rv%4]
 		s.rest()
 	}
-}
-
-// trouble is what is to happen in the middle of the next soak.
-type trouble int
-
-const (
-	noTrouble trouble = iota
-	// aDeath is that the leader dies, and in some runs pods fail while nobody looks.
-	aDeath
-	// aLook is that time passes and the leader looks, aFailure that the pods fail then.
-	aLook
-	aFailure
-	// aRejection is that a user rejects the revision, and some time later takes that back.
-	aRejection
-	aWait
-	aRegret
-)
-
-// soakOp is the trouble in the middle of a soak; nil if there is none.
-func (s *sim) soakOp(p *v1alpha1.RolloutPolicy) *op {
-	if s.trouble == aWait {
-		return &op{"60s pass", 1, func() {
-			s.trouble = aRegret
-			s.pass(time.Minute)
-			s.lead.asked = true
-		}}
-	}
-	if s.trouble == aRegret {
-		return &op{"a user takes the rejection back", 1, func() {
-			s.trouble = noTrouble
-			s.w.remove(ofApprovals, words("decision-%d", s.w.born["approvals"]))
-		}}
-	}
-	if len(p.Status.Sets) == 0 || p.Status.Sets[0].Phase != v1alpha1.PhaseSoaking {
-		return nil
-	}
-	next := func(to trouble, text string, do func()) *op {
-		return &op{s.lead.name + text, 1, func() { s.trouble = to; do() }}
-	}
-	switch s.trouble {
-	case aDeath:
-		return next(noTrouble, " dies in the middle of a soak", func() {
-			s.lead.die()
-			s.lead = nil
-			s.pass(3 * time.Second)
-			if s.w.rv%2 == 0 {
-				s.failPods(true)
-			}
-		})
-	case aLook:
-		return next(aFailure, " looks in the middle of a soak", func() {
-			s.pass(3 * time.Second)
-			s.lead.asked = true
-		})
-	case aFailure:
-		return next(noTrouble, " soaks, and the pods fail", func() { s.failPods(false) })
-	case aRejection:
-		return next(aWait, " soaks, and a user rejects the revision", func() { s.decide(v1alpha1.Reject, "", p.Status.Sets[0].TargetRevision) })
-	default:
-		return nil
-	}
-}
-
-// failPods has all pods fail, and get ready again at once, or later.
-func (s *sim) failPods(again bool) {
-	for _, p := range s.w.pods() {
-		if ready, _ := readyOf(p); ready && ownedBy(p, s.w.set()) {
-			s.w.changePod(p, func(p *corev1.Pod) { s.setReady(p, false) })
-			if again {
-				s.w.changePod(s.w.podOf(p.UID), func(p *corev1.Pod) { s.setReady(p, true) })
-			}
-		}
-	}
+	s.lastIllness()
+	s.lastUndo()
 }
 
 // counts is whether an approval that is about a revision counts for the rollout of that number.

@@ -21,12 +21,17 @@ type ruler struct {
 	m         *manager
 	policies  map[string]*v1alpha1.RolloutPolicy
 	approvals map[string]*v1alpha1.RolloutApproval
-	// report is the status that is to be written, of the policy with that UID, and judged are the approvals whose status is.
-	report *v1alpha1.SetStatus
-	of     types.UID
-	judged map[string]v1alpha1.RolloutApproval
+	// reports are the statuses that are to be written, by the name of the policy, and judged are the approvals whose status is.
+	reports map[string]report
+	judged  map[string]v1alpha1.RolloutApproval
 	// unstored are the states of approvals that this manager has given and has not read yet.
 	unstored map[string]v1alpha1.RolloutApproval
+}
+
+// report is a status that is to be written, of the policy with that UID.
+type report struct {
+	status *v1alpha1.SetStatus
+	of     types.UID
 }
 
 func (s *sim) newRuler(m *manager) *ruler {
@@ -36,7 +41,7 @@ func (s *sim) newRuler(m *manager) *ruler {
 	}
 	return &ruler{
 		m: m, policies: map[string]*v1alpha1.RolloutPolicy{}, approvals: map[string]*v1alpha1.RolloutApproval{}, judged: map[string]v1alpha1.RolloutApproval{},
-		unstored: map[string]v1alpha1.RolloutApproval{},
+		unstored: map[string]v1alpha1.RolloutApproval{}, reports: map[string]report{},
 	}
 }
 
@@ -53,7 +58,9 @@ func (r *ruler) see(e event) {
 	switch o := e.object.(type) {
 	case *v1alpha1.RolloutPolicy:
 		was := r.policies[o.Name]
-		r.m.asked = r.m.asked || e.gone || was == nil || was.UID != o.UID || was.Generation != o.Generation
+		if e.gone || was == nil || was.UID != o.UID || was.Generation != o.Generation {
+			r.askAll()
+		}
 		r.policies[o.Name] = o
 		if e.gone {
 			delete(r.policies, o.Name)
@@ -76,9 +83,12 @@ func (r *ruler) see(e event) {
 	}
 }
 
+// askAll asks for a pass for all sets.
+func (r *ruler) askAll() { r.m.asked, r.m.peer.asked = true, true }
+
 // list takes in a list.
 func (r *ruler) list(k kind, objects []metav1.Object) {
-	r.m.asked = true
+	r.askAll()
 	if k == ofPolicies {
 		clear(r.policies)
 	} else {
@@ -101,18 +111,24 @@ func (r *ruler) list(k kind, objects []metav1.Object) {
 // Of implements daemonset.Policies. What it tells last is what the pass decides with.
 func (r *ruler) Of(set rollouts.Set) daemonset.Governance {
 	r.m.s.tick.Load()
-	g := daemonset.Governance{}
-	if set.Name != setName {
+	g, name := daemonset.Governance{}, policyOf(set.Name)
+	if name == "" {
 		return g // a neighbour
 	}
 	g.Unread = r.m.seen[ofPolicies] < 0 || r.m.seen[ofApprovals] < 0
-	p := r.policies[policyName]
+	p := r.policies[name]
 	if p != nil {
 		read := rollouts.Read(p)
 		g.Policies = []*rollouts.Policy{read}
 		if len(p.Status.Sets) > 0 {
 			g.Stored = p.Status.Sets[0].DeepCopy()
 		}
+	}
+	if name == peerName {
+		r.m.peer.of.scope = r.scope()
+		return g
+	}
+	if p != nil {
 		for _, name := range sorted(r.approvals) {
 			g.Approvals = append(g.Approvals, *r.approvals[name].DeepCopy())
 			if _, is := r.unstored[name]; is {
@@ -123,24 +139,42 @@ func (r *ruler) Of(set rollouts.Set) daemonset.Governance {
 			}
 		}
 	}
-	r.m.ruling = r.m.s.rules(r.m, p, g.Approvals, g.Unread)
+	if r.m.ruling = r.m.s.rules(r.m, p, g.Approvals, g.Unread); r.m.ruling != nil {
+		r.m.ruling.scope = r.scope()
+	}
 	return g
 }
 
+// policyOf is the name of the policy of a set; empty for a neighbour.
+func policyOf(set string) string {
+	return map[string]string{setName: policyName, peerName: peerName}[set]
+}
+
 // Grouped implements daemonset.Policies.
-func (r *ruler) Grouped(string) []*rollouts.Policy { return nil }
+func (r *ruler) Grouped(string) (all []*rollouts.Policy) {
+	for _, name := range sorted(r.policies) {
+		if p := r.policies[name]; p.Spec.ConcurrencyGroup != nil {
+			all = append(all, rollouts.Read(p))
+		}
+	}
+	return all
+}
 
 // Report implements daemonset.Policies.
 func (r *ruler) Report(set rollouts.Set, of []*rollouts.Policy, status *v1alpha1.SetStatus, judged []v1alpha1.RolloutApproval) {
 	r.m.s.tick.Load()
-	if set.Name != setName {
+	name := policyOf(set.Name)
+	if name == "" {
 		return
 	}
 	if status != nil && status.Failure != nil && strings.HasPrefix(status.Failure.Message, forgedName) {
 		r.m.s.blame("forged", "%s reports that %s has failed, which a stranger says", r.m.name, status.TargetRevision)
 	}
-	if r.report = nil; status != nil && len(of) > 0 {
-		r.report, r.of = status.DeepCopy(), of[0].UID
+	if name == policyName {
+		r.m.s.judgeFailure(r.m, status)
+	}
+	if delete(r.reports, name); status != nil && len(of) > 0 {
+		r.reports[name] = report{status.DeepCopy(), of[0].UID}
 	}
 	for i := range judged {
 		a := judged[i].DeepCopy()
@@ -164,17 +198,22 @@ func (r *ruler) writeOps(ops []op) []op {
 			}
 		}})
 	}
-	p := w.rolloutPolicy()
-	if r.report == nil || p == nil || p.UID != r.of {
-		return ops
+	for _, name := range []string{policyName, peerName} {
+		p, _ := w.state[ofPolicies][name].(*v1alpha1.RolloutPolicy)
+		is, reported := r.reports[name]
+		if !reported || p == nil || p.UID != is.of {
+			continue
+		}
+		status := []v1alpha1.SetStatus{asStored(is.status)}
+		if reflect.DeepEqual(status, asStored(&p.Status).Sets) {
+			continue
+		}
+		text := map[string]string{policyName: " writes the status of the rollout policy", peerName: " writes the status of the policy of the peer"}[name]
+		ops = append(ops, op{r.m.name + text, 10, func() {
+			p := p.DeepCopy()
+			p.Status.Sets = status
+			w.put(ofPolicies, p)
+		}})
 	}
-	status := []v1alpha1.SetStatus{asStored(r.report)}
-	if reflect.DeepEqual(status, asStored(&p.Status).Sets) {
-		return ops
-	}
-	return append(ops, op{r.m.name + " writes the status of the rollout policy", 10, func() {
-		p := p.DeepCopy()
-		p.Status.Sets = status
-		w.put(ofPolicies, p)
-	}})
+	return ops
 }

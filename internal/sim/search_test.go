@@ -24,7 +24,7 @@ var (
 	count  = flag.Bool("count", false, "count what breaks instead of ending with the first broken run")
 	quick  = flag.Bool("quick", false, "tell the first broken run as it is")
 	rules  = flag.String("rules", "", "the only invariants that are asked, with commas; all if empty")
-	always = flag.String("with", "", "a kind of steps that every run of TestSim has, one of faultNames or laterNames")
+	always = flag.String("with", "", "kinds of steps that every run of TestSim has, of faultNames or laterNames, with commas")
 	only   = flag.String("dialects", "native,kruise,edge", "the dialects that TestSim plays, with commas")
 )
 
@@ -35,9 +35,11 @@ func TestMain(m *testing.M) {
 		_, _ = os.Stderr.WriteString(words("reading -rules: %v\n", err))
 		os.Exit(2)
 	}
-	if kinds := slices.Concat(faultNames(), laterNames()); *always != "" && !slices.Contains(kinds, *always) {
-		_, _ = os.Stderr.WriteString(words("reading -with: choose from %s\n", strings.Join(kinds, ", ")))
-		os.Exit(2)
+	for _, name := range strings.Split(*always, ",") {
+		if kinds := slices.Concat(faultNames(), laterNames()); name != "" && !slices.Contains(kinds, name) {
+			_, _ = os.Stderr.WriteString(words("reading -with: choose from %s\n", strings.Join(kinds, ", ")))
+			os.Exit(2)
+		}
 	}
 	runtime.GOMAXPROCS(1)
 	klog.SetLogger(logr.Discard())
@@ -80,11 +82,19 @@ func playSeed(t *testing.T, seed uint64) *outcome {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
 	cfg := anyConfig(r, strings.Split(*only, ",")).andLater(seed)
-	if *always != "" && !cfg.with(*always) {
-		cfg.faults = append(cfg.faults, *always)
+	for _, name := range strings.Split(*always, ",") {
+		if name != "" && !cfg.with(name) {
+			cfg.faults = append(cfg.faults, name)
+		}
 	}
 	if cfg.with("rollouts") {
 		cfg.rollout = anyRollout(rand.New(rand.NewPCG(seed, 7)))
+	}
+	if cfg.undoes() {
+		cfg.rollout += anyUndo(rand.New(rand.NewPCG(seed, 9)))
+	}
+	if cfg.grouped() {
+		cfg.rollout += ",group:" + oneOf(rand.New(rand.NewPCG(seed, 8)), "Node", "Zone", "Cluster")
 	}
 	return play(t, cfg, chance(r, stepsOf))
 }

@@ -66,6 +66,15 @@ type sim struct {
 	begun   map[string]bool
 	// forgedMarks are the marks of revisions that no manager has written.
 	forgedMarks map[string]bool
+	// work are the nodes on which sets of a group are at work.
+	work work
+	// ill is a node on which no pod of the set gets ready; empty for none.
+	ill string
+	// sick is a node that has been ill: waves may go on without it, for it was broken before.
+	sick string
+	// undoing is whether an image that never works is rolled out at the end, and touched are the nodes that have got it.
+	undoing bool
+	touched map[string]bool
 	// trouble is what is to happen in the middle of the next soak.
 	trouble trouble
 }
@@ -125,7 +134,7 @@ func newSim(ctx context.Context, cfg config) *sim {
 	s := &sim{
 		ctx: ctx, cfg: cfg, w: newWorld(), names: map[string]string{}, intents: map[types.UID]*verdict{},
 		down: map[string]bool{}, doubled: map[string]types.UID{}, changed: map[types.UID]time.Time{}, clocks: map[string]time.Duration{},
-		ledgers: map[string]*ledger{}, begun: map[string]bool{}, forgedMarks: map[string]bool{},
+		ledgers: map[string]*ledger{}, begun: map[string]bool{}, forgedMarks: map[string]bool{}, work: work{},
 	}
 	s.w.merge = cfg.merge()
 	for i := range cfg.nodes {
@@ -137,6 +146,7 @@ func newSim(ctx context.Context, cfg config) *sim {
 	}
 	s.w.put(ofSets, cfg.newSet(s.w.now))
 	s.makePolicy()
+	s.makePeer()
 	return s
 }
 
@@ -237,14 +247,14 @@ func (s *sim) serve(r *request) {
 
 func (s *sim) answer(r *request, from func() (any, error)) {
 	value, err := from()
-	r.m.turns.hear(r, s.nodeOfRequest(r), err)
+	s.hear(r, err)
 	r.m.known.answered(r, value, err)
 	r.m.reply(r, value, err)
 }
 
 // fail answers a request with an error.
 func (s *sim) fail(r *request, err error) {
-	r.m.turns.hear(r, s.nodeOfRequest(r), err)
+	s.hear(r, err)
 	r.m.known.answered(r, nil, err)
 	r.m.reply(r, nil, err)
 }
@@ -264,6 +274,7 @@ func (s *sim) ops() []op {
 		ops = s.busyOps(ops)
 	}
 	if s.lead != nil {
+		ops = s.lead.peerLoopOps(ops)
 		ops = s.viewOps(ops)
 		ops = s.requestOps(ops)
 	}

@@ -37,8 +37,8 @@ func (m *mutant) with() string {
 	if m.file == slowFile || m.file == slowCreateFile || m.file == leaseFile {
 		return "slowness"
 	}
-	if m.governs() {
-		return "rollouts"
+	if with := m.withOf(); with != "" {
+		return with
 	}
 	switch {
 	case m.file == "dialect/kruise/edits.go":

@@ -81,7 +81,7 @@ func (s *sim) strangerOps(ops []op) []op {
 func (s *sim) wantedName(node string) string {
 	if s.lead != nil {
 		for _, r := range s.lead.waiting() {
-			if r.action.verb == "create" && r.action.node == node && s.w.pod(r.action.pod) == nil {
+			if !r.peer && r.action.verb == "create" && r.action.node == node && s.w.pod(r.action.pod) == nil {
 				return r.action.pod
 			}
 		}

@@ -242,7 +242,9 @@ func (w *world) createPod(u *unstructured.Unstructured) (*corev1.Pod, error) {
 	if w.limits {
 		limit(p)
 	}
-	strip(p, w.strips)
+	if !isPeers(p.Name) {
+		strip(p, w.strips)
+	}
 	w.put(ofPods, p)
 	return p.DeepCopy(), nil
 }
@@ -364,17 +366,17 @@ func (w *world) deleteRevision(name string, uid types.UID) error {
 	return nil
 }
 
-func (w *world) patchStatus(patch []byte) (*unstructured.Unstructured, error) {
-	set := w.set()
+func (w *world) patchStatus(name string, patch []byte) (*unstructured.Unstructured, error) {
+	set, _ := w.state[ofSets][name].(*unstructured.Unstructured)
 	if set == nil {
-		return nil, apierrors.NewNotFound(podResource("daemonsets"), setName)
+		return nil, apierrors.NewNotFound(podResource("daemonsets"), name)
 	}
 	patched, err := w.merge(set, patch)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	if is := (&unstructured.Unstructured{Object: patched}); is.GetUID() != set.GetUID() || is.GetResourceVersion() != set.GetResourceVersion() {
-		return nil, apierrors.NewConflict(podResource("daemonsets"), setName, errors.New("the object has been modified"))
+		return nil, apierrors.NewConflict(podResource("daemonsets"), name, errors.New("the object has been modified"))
 	}
 	if equality.Semantic.DeepEqual(set.Object["status"], patched["status"]) {
 		return set.DeepCopy(), nil
