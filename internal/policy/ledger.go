@@ -119,3 +119,6 @@ func (l *Ledger) Held(s Set) bool {
 	e := l.sets[keyOf(s)]
 	return e != nil && e.Held
 }
+
+// Empty is whether nothing is recorded.
+func (l *Ledger) Empty() bool { return len(l.sets)+len(l.awaited) == 0 }

@@ -22,9 +22,11 @@ type groups struct {
 type ledger struct {
 	mu sync.Mutex
 	policy.Ledger
+	// users is how many have opened it and have not released it; groups.mu guards it.
+	users int
 }
 
-// open returns the ledger of a namespace; nil if there is none and none is to be made.
+// open returns the ledger of a namespace, which is to be released; nil if there is none and none is to be made.
 func (g *groups) open(namespace string, add bool) *ledger {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,7 +38,19 @@ func (g *groups) open(namespace string, add bool) *ledger {
 		}
 		g.of[namespace] = l
 	}
+	if l != nil {
+		l.users++
+	}
 	return l
+}
+
+// release gives back a ledger that open has returned. One in which nothing is recorded goes with its last user.
+func (g *groups) release(namespace string, l *ledger) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l.users--; l.users == 0 && l.Empty() {
+		delete(g.of, namespace)
+	}
 }
 
 // turn is the part of a pass in which no other set of the namespace that belongs to a group decides; the zero value is that of a set without a group.
@@ -89,12 +103,17 @@ func (p *pass) endTurn(allowed *policy.Result, plan *rollout.Plan, trusted bool)
 	if changed {
 		p.c.wakeHeld(set.Namespace, t.of)
 	}
+	p.c.groups.release(set.Namespace, t.of)
 }
 
 // missTurn records that a pass came to no decision: no other set waits because this one goes first.
 func (p *pass) missTurn() {
 	set := policyinput.SetOf(p.w)
-	if l := p.c.groups.open(set.Namespace, false); l != nil && !p.turn.decided {
+	if p.turn.decided {
+		return
+	}
+	if l := p.c.groups.open(set.Namespace, false); l != nil {
+		defer p.c.groups.release(set.Namespace, l)
 		if p.turn.of == nil && groupOf(p.c.Policies.Of(set).Policies) == "" {
 			p.c.leaveGroup(set, false)
 			return
@@ -114,6 +133,7 @@ func (c *Controller) leaveGroup(set policy.Set, stays bool) {
 	if l == nil {
 		return
 	}
+	defer c.groups.release(set.Namespace, l)
 	l.mu.Lock()
 	changed := l.Forget(set, stays)
 	l.mu.Unlock()

@@ -248,3 +248,59 @@ func TestAStuckSetOfAGroup(t *testing.T) {
 }
 
 var _ Policies = &grouped{}
+
+// TestALedgerGoesWithItsSets: when no set of a namespace belongs to a group any more, its ledger goes; not while a pass uses it.
+func TestALedgerGoesWithItsSets(t *testing.T) {
+	g := groups{}
+	set := policy.Set{Namespace: "ns", Name: "a"}
+	if g.open("ns", false) != nil || len(g.of) != 0 {
+		t.Fatal("there is a ledger that nobody has asked for")
+	}
+	one, another := g.open("ns", true), g.open("ns", false)
+	if one == nil || one != another {
+		t.Fatal("two passes of one namespace have different ledgers")
+	}
+	one.Record(set, policy.LedgerEntry{Group: "network"})
+	g.release("ns", one)
+	g.release("ns", another)
+	if g.of["ns"] == nil {
+		t.Fatal("a ledger is gone that has a set")
+	}
+	one, another = g.open("ns", false), g.open("ns", true)
+	one.Forget(set, false)
+	g.release("ns", one)
+	if g.of["ns"] != another {
+		t.Fatal("a ledger is gone that a pass uses")
+	}
+	g.release("ns", another)
+	if len(g.of) != 0 {
+		t.Error("an empty ledger is kept")
+	}
+	waited := g.open("ns", true)
+	waited.See(policy.Candidate{Set: set}, policy.Group{Name: "network"}, []policy.Candidate{{Set: policy.Set{Namespace: "ns", Name: "b"}}})
+	g.release("ns", waited)
+	if g.of["ns"] == nil {
+		t.Error("a ledger is gone that knows for which set others wait")
+	}
+}
+
+// TestTheLastSetOfAGroupTakesTheLedgerAlong: the controller keeps nothing of a namespace whose sets are gone.
+func TestTheLastSetOfAGroupTakesTheLedgerAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGrouped(t, 2, 1, v1alpha1.ScopeNode)
+		g.run(func() { g.until("img:v1", 2) })
+		if g.c.groups.of["ns"] == nil {
+			t.Fatal("there is no ledger, although two sets belong to a group")
+		}
+		for name := range g.sets {
+			key := clustercache.Key{Dialect: "native", Namespace: "ns", Name: name}
+			g.index.DeleteSet(key)
+			if _, err := g.c.Reconcile(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(g.c.groups.of) != 0 {
+			t.Error("the ledger of a namespace without sets is kept")
+		}
+	})
+}
