@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"everynode.dev/everynode/internal/cli/dashboard"
+	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/controller/metrics"
 	"everynode.dev/everynode/internal/manager"
 )
@@ -16,7 +18,12 @@ import (
 func flags(*sources) (string, error) {
 	command := manager.NewCommand("")
 	table, err := flagTable(command.Flags())
-	return fmt.Sprintf("# Flags of everynode-manager\n\n%s\n\n%s", command.Long, table), err
+	if err != nil {
+		return "", err
+	}
+	inCluster := dashboard.NewInCluster(&options.Options{}, nil)
+	more, err := flagTable(inCluster.Flags())
+	return fmt.Sprintf("# Flags of everynode-manager\n\n%s\n\n%s\n## The dashboard in the cluster\n\n%s\n[The dashboard](../dashboard.md#in-the-cluster).\n\n%s", command.Long, table, inCluster.Long, more), err
 }
 
 // flagTable has a line for each flag that a user may give.
