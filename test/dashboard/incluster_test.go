@@ -199,8 +199,8 @@ func (u *user) sees() string {
 	return strings.Join(keys, " ")
 }
 
-// TestSmokeInCluster starts the dashboard as the chart does, for users of different rights: each sees and changes what the own token allows, and a stream ends with its token.
-func TestSmokeInCluster(t *testing.T) {
+// TestInCluster starts the dashboard as the chart does, for users of different rights: each sees and changes what the own token allows, and a stream ends with its token.
+func TestInCluster(t *testing.T) {
 	c := shared.Cluster(t)
 	other, s := c.Space(t, 1), c.Space(t, 2)
 	other.Run("other", harness.WithBudget("1", "0"))

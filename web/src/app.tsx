@@ -41,13 +41,14 @@ function App() {
 }
 
 /** Session is who uses a dashboard in the cluster. The dashboard of kubectl everynode names nobody. */
-interface Session { user?: string; namespace?: string }
+interface Session { user?: string; namespace?: string; signedIn?: boolean }
 
 function User({ session }: { session: Session }) {
+  const end = session.signedIn ? "Sign out" : session.namespace && "All namespaces"; // a proxy signs its users in again
   return (
     <span class="user">
       {session.user} {session.namespace && <small>in {session.namespace}</small>}{" "}
-      <button type="button" onClick={() => void signOut().finally(() => location.reload())}>Sign out</button>
+      {end && <button type="button" onClick={() => void signOut().finally(() => location.reload())}>{end}</button>}
     </span>
   );
 }

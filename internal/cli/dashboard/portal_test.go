@@ -217,9 +217,9 @@ func TestWhoIsLetIn(t *testing.T) {
 		c.change(r)
 		var got struct {
 			refusal
-			User string
+			whoAmI
 		}
-		if code := h.read(r, &got); code != c.code || got.Ask != c.ask || (got.User == "alice") != (code == http.StatusOK) || (got.Error == "") != (code == http.StatusOK) {
+		if code := h.read(r, &got); code != c.code || got.Ask != c.ask || got.SignedIn != (c.code == http.StatusOK && name != "a proxy") || (got.User == "alice") != (code == http.StatusOK) || (got.Error == "") != (code == http.StatusOK) {
 			t.Errorf("%s: %d %+v, want %d %q", name, code, got, c.code, c.ask)
 		}
 	}

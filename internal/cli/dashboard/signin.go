@@ -168,9 +168,16 @@ func cookie(name, value string) *http.Cookie {
 	return c
 }
 
-// session answers with who the user is.
-func (p *portal) session(w http.ResponseWriter, _ *http.Request, s *session) {
-	answer(w, map[string]string{"user": s.user, "namespace": s.key.namespace})
+// whoAmI is the answer about who the user is.
+type whoAmI struct {
+	User      string `json:"user"`
+	Namespace string `json:"namespace,omitempty"`
+	// SignedIn is whether the user has signed in on the page: a user whom a proxy signs in cannot sign out here.
+	SignedIn bool `json:"signedIn,omitempty"`
+}
+
+func (p *portal) session(w http.ResponseWriter, r *http.Request, s *session) {
+	answer(w, whoAmI{s.user, s.key.namespace, r.Header.Get("Authorization") == ""})
 }
 
 // refuse answers a request without a session. ask is what the page can ask the user for.
