@@ -3,6 +3,7 @@
 package hack
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,17 +14,27 @@ import (
 	"testing"
 )
 
+// update writes the table of docs/support.md.
+var update = flag.Bool("update", false, "write docs/support.md")
+
+// minor is a line of hack/minors.
+type minor struct {
+	number                       int
+	version, day, target, commit string
+}
+
 // TestOnlyWhatRanIsClaimed: the chart and the pages name the versions of Kubernetes that are in hack/minors, and no others.
 func TestOnlyWhatRanIsClaimed(t *testing.T) {
 	data, err := os.ReadFile("minors")
 	if err != nil {
 		t.Fatal(err)
 	}
-	newest, minors, err := readMinors(string(data))
+	ran, err := readMinors(string(data))
 	if err != nil {
 		t.Fatal(err)
 	}
-	oldest, span := slices.Min(minors), spanOf(minors)
+	newest, oldest, span := ran[0].version, ran[len(ran)-1].number, spanOf(ran)
+	checkTable(t, ran)
 	for name, line := range map[string]string{
 		"localplane/go.mod":              "\tk8s.io/kubernetes " + newest,
 		"charts/everynode/Chart.yaml":    fmt.Sprintf(`kubeVersion: ">=1.%d.0-0"`, oldest),
@@ -43,57 +54,106 @@ func TestOnlyWhatRanIsClaimed(t *testing.T) {
 	}
 }
 
-// spanOf is how pages say which minors there are.
-func spanOf(minors []int) string {
-	if len(minors) == 1 {
-		return fmt.Sprintf("1.%d", minors[0])
+// checkTable compares the table of docs/support.md with what ran, or writes it.
+func checkTable(t *testing.T, ran []minor) {
+	t.Helper()
+	const page, begin, end = "../docs/support.md", "<!-- minors: begin -->\n", "<!-- minors: end -->"
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return fmt.Sprintf("1.%d to 1.%d", slices.Min(minors), slices.Max(minors))
+	before, rest, found := strings.Cut(string(raw), begin)
+	_, after, ends := strings.Cut(rest, end)
+	if !found || !ends {
+		t.Fatalf("%s has no section minors", page)
+	}
+	text := before + begin + table(ran) + end + after
+	if *update {
+		if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	} else if text != string(raw) {
+		t.Errorf("the table of %s is not that of hack/minors: go test ./hack -run TestOnlyWhatRanIsClaimed -update", page)
+	}
 }
 
-// readMinors reads the newest version and all minors from the text of hack/minors.
-func readMinors(text string) (newest string, minors []int, err error) {
-	entry := regexp.MustCompile(`^(v1\.(\d+)\.\d+) \d{4}-\d\d-\d\d (test|test-all|test-minor)$`)
+// table is what the page has of each minor.
+func table(ran []minor) string {
+	what := map[string]string{
+		"test": "unit tests, smoke tests of all suites, Kubernetes' own end-to-end tests", "test-all": "all suites",
+		"test-minor": "smoke tests of all dialects, handovers",
+	}
+	var text strings.Builder
+	text.WriteString("| Kubernetes | tested patch | what passed | day | recorded in commit |\n|---|---|---|---|---|\n")
+	for _, m := range ran {
+		fmt.Fprintf(&text, "| 1.%d | %s | %s (`%s`) | %s | `%s` |\n", m.number, m.version, what[m.target], again(m), m.day, m.commit)
+	}
+	return text.String()
+}
+
+// again is the command that runs the same.
+func again(m minor) string {
+	switch m.target {
+	case "test-minor":
+		return fmt.Sprintf("make test SUITE=minor KUBE_MINOR=1.%d", m.number)
+	default:
+		return "make " + m.target
+	}
+}
+
+// spanOf is how pages say which minors there are.
+func spanOf(ran []minor) string {
+	newest, oldest := ran[0].number, ran[len(ran)-1].number
+	if newest == oldest {
+		return fmt.Sprintf("1.%d", newest)
+	}
+	return fmt.Sprintf("1.%d to 1.%d", oldest, newest)
+}
+
+// readMinors reads the text of hack/minors.
+func readMinors(text string) (ran []minor, err error) {
+	entry := regexp.MustCompile(`^(v1\.(\d+)\.\d+) (\d{4}-\d\d-\d\d) (test|test-all|test-minor) ([0-9a-f]{8,40})$`)
 	for n, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
 		match := entry.FindStringSubmatch(line)
 		if match == nil {
-			return "", nil, fmt.Errorf("line %d of hack/minors is %q: write a version, a day, and test, test-all or test-minor", n+1, line)
+			return nil, fmt.Errorf("line %d of hack/minors is %q: write a version, a day, test, test-all or test-minor, and a commit", n+1, line)
 		}
-		minor, err := strconv.Atoi(match[2])
+		number, err := strconv.Atoi(match[2])
 		if err != nil {
-			return "", nil, fmt.Errorf("line %d of hack/minors: %w", n+1, err)
+			return nil, fmt.Errorf("line %d of hack/minors: %w", n+1, err)
 		}
-		switch last := len(minors) - 1; {
-		case last < 0:
-			newest = match[1]
-		case minor != minors[last]-1:
-			return "", nil, fmt.Errorf("line %d of hack/minors is about 1.%d, after 1.%d: no minor may be left out, and the newest is the first", n+1, minor, minors[last])
+		if len(ran) > 0 && number != ran[len(ran)-1].number-1 {
+			return nil, fmt.Errorf("line %d of hack/minors is about 1.%d, after 1.%d: no minor may be left out, and the newest is the first", n+1, number, ran[len(ran)-1].number)
 		}
-		minors = append(minors, minor)
+		ran = append(ran, minor{number, match[1], match[3], match[4], match[5]})
 	}
-	if minors == nil {
-		return "", nil, fmt.Errorf("hack/minors names no version")
+	if ran == nil {
+		return nil, fmt.Errorf("hack/minors names no version")
 	}
-	return newest, minors, nil
+	return ran, nil
 }
 
 func TestReadMinors(t *testing.T) {
-	newest, minors, err := readMinors("# one\nv1.37.1 2026-11-22 test\nv1.36.4 2026-11-23 test-all\nv1.35.0 2026-11-23 test-minor\n")
-	if err != nil || newest != "v1.37.1" || !slices.Equal(minors, []int{37, 36, 35}) || spanOf(minors) != "1.35 to 1.37" || spanOf(minors[:1]) != "1.37" {
-		t.Errorf("newest %s, minors %v, error %v", newest, minors, err)
+	ran, err := readMinors("# one\nv1.37.1 2026-11-22 test 12345678\nv1.36.4 2026-11-23 test-all 12345678\nv1.35.0 2026-11-23 test-minor 12345678\n")
+	if err != nil || len(ran) != 3 || ran[1] != (minor{36, "v1.36.4", "2026-11-23", "test-all", "12345678"}) || spanOf(ran) != "1.35 to 1.37" || spanOf(ran[:1]) != "1.37" {
+		t.Errorf("read %+v, error %v", ran, err)
+	}
+	if got := table(ran[2:]); !strings.HasSuffix(got, "|\n| 1.35 | v1.35.0 | smoke tests of all dialects, handovers (`make test SUITE=minor KUBE_MINOR=1.35`) | 2026-11-23 | `12345678` |\n") {
+		t.Errorf("the table is\n%s", got)
 	}
 	for text, want := range map[string]string{
-		"":                            `line 1 of hack/minors is ""`,
-		"# none\n":                    "names no version",
-		"v1.37 2026-11-22 test-all\n": "line 1",
-		"v1.37.1 2026-11-22 seen\n":   "line 1",
-		"v1.37.1 2026-11-22 test-all\nv1.35.0 2026-11-22 test-minor\n": "line 2 of hack/minors is about 1.35, after 1.37",
-		"v1.36.1 2026-11-22 test-all\nv1.37.1 2026-11-22 test-all\n":   "line 2 of hack/minors is about 1.37, after 1.36",
+		"":                                     `line 1 of hack/minors is ""`,
+		"# none\n":                             "names no version",
+		"v1.37 2026-11-22 test-all 12345678\n": "line 1",
+		"v1.37.1 2026-11-22 seen 12345678\n":   "line 1",
+		"v1.37.1 2026-11-22 test-all\n":        "line 1",
+		"v1.37.1 2026-11-22 test-all 12345678\nv1.35.0 2026-11-22 test-minor 12345678\n": "line 2 of hack/minors is about 1.35, after 1.37",
+		"v1.36.1 2026-11-22 test-all 12345678\nv1.37.1 2026-11-22 test-all 12345678\n":   "line 2 of hack/minors is about 1.37, after 1.36",
 	} {
-		if _, _, err := readMinors(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readMinors(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v does not say %q", text, err, want)
 		}
 	}
