@@ -156,6 +156,16 @@ release: release-begin images sbom vulns ## Write a release into dist: images, i
 	@cp $(PROGRAMS:%=bin/%.cdx.json) dist/
 	@$(STEP) 'pack the release' env REGISTRY='$(strip $(REGISTRY))' PLUGIN_PLATFORMS='$(PLUGIN_PLATFORMS)' hack/release $(VERSION) $(RELEASE_URL) dist
 
+# The private key that publish signs with, for example of cosign generate-key-pair; its password is in COSIGN_PASSWORD.
+COSIGN_KEY ?= cosign.key
+
+.PHONY: publish
+publish: bin/publish ## Push a release from dist to REGISTRY, the images and the chart, signed with COSIGN_KEY
+	@$(STEP) 'publish the release' bin/publish -registry '$(strip $(REGISTRY))' -version $(VERSION) -key '$(COSIGN_KEY)' dist
+
+bin/publish: hack/tools/go.mod hack/tools/go.sum $(wildcard hack/tools/publish/*.go)
+	@$(STEP) 'build bin/publish' hack/build -C hack/tools -o $(BIN)/publish ./publish
+
 .PHONY: release-begin
 release-begin:
 	@hack/release $(VERSION)
@@ -261,7 +271,7 @@ bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 
 .PHONY: verify-licences
 verify-licences: bin/licences build-manager build-agent build-kubectl
-	@$(STEP) licences bash -ec 'go test -C hack/tools ./licences ./ociarchive && bin/licences bin/everynode-manager bin/everynode-agent bin/kubectl-everynode'
+	@$(STEP) licences bash -ec 'go test -C hack/tools ./licences ./ociarchive ./publish && bin/licences bin/everynode-manager bin/everynode-agent bin/kubectl-everynode'
 
 bin/licences: hack/tools/go.mod hack/tools/go.sum $(wildcard hack/tools/licences/*.go)
 	@$(STEP) 'build bin/licences' hack/build -C hack/tools -o $(BIN)/licences ./licences
@@ -280,6 +290,12 @@ sbom: bin/cyclonedx-gomod build-manager build-agent build-kubectl
 	@for p in $(PROGRAMS); do \
 		$(STEP) "bill of materials of $$p" bin/cyclonedx-gomod bin -json -std -licenses -assert-licenses -noserial -notimestamp \
 			-version $(VERSION) -output bin/$$p.cdx.json bin/$$p; done
+
+# krew installs the plugin from the archive of a release in the suite release.
+KREW_VERSION := v0.4.3
+
+bin/krew:
+	@$(STEP) 'build bin/krew' env GOBIN=$(BIN) hack/build install sigs.k8s.io/krew/cmd/krew@$(KREW_VERSION) sigs.k8s.io/krew/cmd/validate-krew-manifest@$(KREW_VERSION)
 
 GOVULNCHECK_VERSION := v1.8.0
 
