@@ -29,7 +29,9 @@ export default {
   markdown: {
     anchor: { slugify: slug },
     config(md) {
-      const fence = md.renderer.rules.fence;
+      const { fence, code_inline: inline } = md.renderer.rules;
+      // Braces in code are text, as in a template of Go.
+      md.renderer.rules.code_inline = (...of) => inline(...of).replace("<code", "<code v-pre");
       md.renderer.rules.fence = (tokens, at, ...rest) =>
         tokens[at].info.trim() === "mermaid" ? `<Mermaid code="${encodeURIComponent(tokens[at].content)}" />` : fence(tokens, at, ...rest);
     },
