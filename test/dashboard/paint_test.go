@@ -83,7 +83,7 @@ func measurePage(b *testing.B, cells int) {
 }
 
 // serve runs the dashboard for a cluster, and returns its URL.
-func serve(ctx context.Context, b *testing.B, cluster *fakecluster.Cluster) string {
+func serve(ctx context.Context, b testing.TB, cluster *fakecluster.Cluster) string {
 	b.Helper()
 	out, in := io.Pipe()
 	cluster.Options.Out = in
