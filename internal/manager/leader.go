@@ -132,7 +132,9 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 			all[i].Predownload = true
 		}
 	}
-	l.feed = l.newFeed(index, dynamicClient, all)
+	if l.feed, err = l.newFeed(cfg, index, dynamicClient, all); err != nil {
+		return nil, err
+	}
 	pace := executor.NewPace(realClock, client.CoreV1().RESTClient().GetRateLimiter().Wait, executor.Sleep)
 	if t != nil {
 		pace.Leads = t.holds
@@ -186,8 +188,12 @@ func newClients(cfg *rest.Config) (*kubernetes.Clientset, *dynamic.DynamicClient
 }
 
 // newFeed returns the informers that fill the index, and that pass nodes on to image pulls if these are served.
-func (l *leader) newFeed(index *clustercache.Index, d dynamic.Interface, all []dialect.Dialect) *informers.Feed {
-	f := &informers.Feed{Index: index, Client: l.client, Dynamic: d, Restored: l.goneBack, Late: l.lateChanged}
+func (l *leader) newFeed(cfg *rest.Config, index *clustercache.Index, d dynamic.Interface, all []dialect.Dialect) (*informers.Feed, error) {
+	pods, err := informers.NewPods(cfg)
+	if err != nil {
+		return nil, err
+	}
+	f := &informers.Feed{Index: index, Client: l.client, Pods: pods, Dynamic: d, Restored: l.goneBack, Late: l.lateChanged}
 	for i := range all {
 		source := all[i].Source
 		source.Optional = len(all) > 1 && dialects.Served([]string{source.Dialect})[0].Optional
@@ -196,7 +202,7 @@ func (l *leader) newFeed(index *clustercache.Index, d dynamic.Interface, all []d
 	if l.pulls != nil {
 		f.Nodes = l.pulls.watches.Nodes
 	}
-	return f
+	return f, nil
 }
 
 // guarded starts a guard, unless its feature gate is off, and returns a function that reports whether the dialect may

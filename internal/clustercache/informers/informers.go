@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -36,11 +37,13 @@ import (
 	"everynode.dev/everynode/internal/dialect"
 )
 
-// Feed fills Index. All fields are required, except that Sources may be empty and Nodes nil.
+// Feed fills Index. All fields are required, except that Sources may be empty, and Nodes and Pods nil.
 type Feed struct {
 	Index   *clustercache.Index
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
+	// Pods reads pods (NewPods); nil for Client, which decodes more of them.
+	Pods typedcorev1.PodsGetter
 	Sources []dialect.Source
 	// Nodes, if not nil, is handed all nodes that the index is.
 	Nodes NodeStore
@@ -298,6 +301,10 @@ func (s *stream) reached() bool {
 
 func (f *Feed) makeStreams() []*stream {
 	x, pods, nodes := f.Index, newPodSink(f.Index), nodeSink{f.Index, f.Nodes}
+	podsGetter := f.Pods
+	if podsGetter == nil {
+		podsGetter = f.Client.CoreV1()
+	}
 	streams := []*stream{
 		{
 			name: "nodes", object: &corev1.Node{},
@@ -311,9 +318,9 @@ func (f *Feed) makeStreams() []*stream {
 		{
 			name: "pods", object: &corev1.Pod{},
 			lister: f.reporting("pods", f.Client, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return f.Client.CoreV1().Pods(f.Namespace).List(ctx, o)
+				return podsGetter.Pods(f.Namespace).List(ctx, o)
 			}, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return f.Client.CoreV1().Pods(f.Namespace).Watch(ctx, o)
+				return podsGetter.Pods(f.Namespace).Watch(ctx, o)
 			}),
 			store: newStore(pods.record, pods),
 		},
