@@ -123,6 +123,17 @@ func failed() string {
 		"message: The containers of pod agent-x were restarted 4 times}], phase: Rolling, completedAt", 1)
 }
 
+// overspent is a status of a wave that waits, because nodes of later waves use up the budget.
+func overspent() string {
+	return strings.NewReplacer(
+		"phase: Soaking\n    wave", "phase: Rolling\n    wave",
+		"    next: {action: EndSoak, at: \"2026-03-01T12:12:00Z\"}\n", "",
+		"reason: Soaking, message: The wave canary is complete and is being observed for 30m0s.",
+		"reason: Budget, message: '2 nodes that later waves hold are not available, and maxUnavailable is 2: make their pods available or delete them, or raise maxUnavailable.'",
+		"updated: 2, available: 2, phase: Soaking, completedAt: \"2026-03-01T11:42:00Z\"", "updated: 1, available: 1, phase: Rolling",
+	).Replace(policyStatus)
+}
+
 // analysed is a status of a wave with an analysis that fails.
 func analysed() (spec, status string) {
 	spec = strings.Replace(policySpec, "spec:", "spec:\n  analyses: [{name: errors, provider: main, query: x, success: result < 0.01, failureLimit: 2}]", 1)
@@ -150,6 +161,7 @@ func TestPolicies(t *testing.T) {
 		"policy-suspended":  {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  suspend: true", 1)}},
 		"policy-conflict":   {"agent", []string{policySpec, strings.Replace(policySpec, "name: agents", "name: others", 1)}},
 		"policy-failed":     {"agent", []string{policySpec + failed()}},
+		"policy-budget":     {"agent", []string{policySpec + overspent()}},
 		"policy-analysis":   {"agent", []string{spec + measured}},
 		"policy-gone":       {"agent", nil},
 	} {
