@@ -134,7 +134,8 @@ func TestVersions(t *testing.T) {
 	}
 	at := func(path string) string { return fmt.Sprintf("location.pathname === %q", base+path) }
 	choose := func(version string) string {
-		return fmt.Sprintf(`((e) => !!e?.__vnode && (e.value = %q, e.dispatchEvent(new Event("change")), true))(document.querySelector("select.versions"))`, version)
+		// The page listens once it has been mounted.
+		return fmt.Sprintf(`((e) => !!document.querySelector("#app")._vnode && (e.value = %q, e.dispatchEvent(new Event("change")), true))(document.querySelector("select.versions"))`, version)
 	}
 	b.visit(url, at("v0.10.0/"), heading("Documentation"), `[...document.querySelectorAll("select.versions option")].map((o) => o.innerText).join() === "v0.10.0,v0.9.0,next"`)
 	b.visit(url+"v0.9.0/how.html", heading("How it works"), `document.body.innerText.includes("Text with <NAME> and {{name}} and {{name}}.")`)
