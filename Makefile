@@ -297,6 +297,12 @@ KREW_VERSION := v0.4.3
 bin/krew:
 	@$(STEP) 'build bin/krew' env GOBIN=$(BIN) hack/build install sigs.k8s.io/krew/cmd/krew@$(KREW_VERSION) sigs.k8s.io/krew/cmd/validate-krew-manifest@$(KREW_VERSION)
 
+# cosign verifies what publish has signed in the suite release, if it is there.
+COSIGN_VERSION := v3.1.3
+
+bin/cosign:
+	@$(STEP) 'build bin/cosign (about 6 minutes, on two cores)' env GOBIN=$(BIN) hack/build install github.com/sigstore/cosign/v3/cmd/cosign@$(COSIGN_VERSION)
+
 GOVULNCHECK_VERSION := v1.8.0
 
 .PHONY: vulns
