@@ -42,7 +42,7 @@ type browser struct {
 }
 
 // browse starts the browser, or skips the test where there is none.
-func browse(t testing.TB) *browser {
+func browse(t testing.TB, more ...chromedp.ExecAllocatorOption) *browser {
 	t.Helper()
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -57,7 +57,7 @@ func browse(t testing.TB) *browser {
 	if os.Geteuid() == 0 {
 		how = append(how, chromedp.NoSandbox) // Chromium's sandbox does not run as root
 	}
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), how...)
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), append(how, more...)...)
 	t.Cleanup(cancel)
 	b := &browser{t: t}
 	// What it does not know of newer browsers is no news.
