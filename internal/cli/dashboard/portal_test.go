@@ -429,6 +429,41 @@ func TestIdleSessionsEnd(t *testing.T) {
 	}
 }
 
+// A user who has many windows open takes no place of another.
+func TestWindowsOfUsers(t *testing.T) {
+	h := newHouse(t, 5, map[string]*person{
+		"tok-a": newPerson(t, "alice", rollOf("agent").Objects(t)...), "tok-b": newPerson(t, "bob", rollOf("agent").Objects(t)...),
+	})
+	for range mostViewers {
+		h.follow("/api/sets/stream", "tok-a")
+	}
+	var got refusal
+	if code := h.read(h.request(t.Context(), http.MethodGet, "/api/sets/stream", "", "tok-a"), &got); code != http.StatusServiceUnavailable || !strings.Contains(got.Error, "close other windows") {
+		t.Errorf("one window too many: %d %+v", code, got)
+	}
+	var who whoAmI
+	if code := h.read(h.request(t.Context(), http.MethodGet, "/api/session", "", "tok-a"), &who); code != http.StatusOK {
+		t.Errorf("other requests of alice: %d", code)
+	}
+	h.follow("/api/sets/stream", "tok-b")
+}
+
+// What a user may not read is not missing without a word.
+func TestWhatIsLeftOutIsShown(t *testing.T) {
+	alice := newPerson(t, "alice", rollOf("agent").Objects(t)...)
+	alice.Kubernetes.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		review, _ := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
+		denied := review.Spec.ResourceAttributes.Group == "apps.kruise.io"
+		return denied, &authorizationv1.SelfSubjectAccessReview{}, nil
+	})
+	h := newHouse(t, 5, map[string]*person{"tok-a": alice})
+	var m message
+	h.read(h.request(t.Context(), http.MethodGet, "/api/sets", "", "tok-a"), &m)
+	if head := part[listHead](t, m, "head"); len(m.Items) != 0 || !strings.Contains(head.Unread, "daemonsets.apps.kruise.io are left out") {
+		t.Errorf("the list has %d sets, and says %+v", len(m.Items), head)
+	}
+}
+
 // deadlines records the deadlines of what is written.
 type deadlines struct {
 	*httptest.ResponseRecorder
