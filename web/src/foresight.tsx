@@ -137,7 +137,7 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
             </Player>}
             {line && <p class="line"><code>{line}</code>
               {planned.includes('"policy":') && <> <button type="button" onClick={() => save("policy.yaml", JSON.parse(planned).policy)}>Save policy.yaml</button></>}</p>}
-            <p><button type="button" class="main" disabled={!rights || !!denied || outdated} title={denied && "You may not do that: " + denied}
+            <p><button type="button" class="main" disabled={busy || !rights || !!denied || outdated} title={denied && "You may not do that: " + denied}
               onClick={() => ask({ verb: "apply", flags: JSON.parse(planned), plan: foreseen.plan })}>Apply this plan …</button>
               {denied && <span class="denied"> You may not do that: {denied}</span>}
               {outdated && " The plan is for other values than those above: show it again."}</p>

@@ -33,10 +33,14 @@ function readRights(path: string): Promise<Record<string, string>> {
 export function useRights(namespace: string, set: string): Record<string, string> | undefined {
   const [rights, setRights] = useState<Record<string, string>>();
   useEffect(() => {
-    let left = false;
-    readRights("rights" + query({ namespace, set })).then((all) => left || setRights(all), () => undefined);
+    let left = false, timer = 0;
+    const ask = () => void readRights("rights" + query({ namespace, set })).then((all) => left || setRights(all), () => {
+      timer = left ? 0 : window.setTimeout(ask, 6000); // until it is known, the buttons are disabled
+    });
+    ask();
     return () => {
       left = true;
+      clearTimeout(timer);
     };
   }, [namespace, set]);
   return rights;
