@@ -14,6 +14,7 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -33,8 +34,21 @@ const (
 // painted notes when the picture has been drawn first, in milliseconds after the navigation began.
 const painted = `new MutationObserver((_, o) => document.querySelector(".picture") && (o.disconnect(), requestAnimationFrame(() => requestAnimationFrame(() => window.paintedAt = performance.now())))).observe(document, {childList: true, subtree: true})`
 
-// BenchmarkPage measures the page of a set in the browser: when it has painted anything, when it has drawn the picture, how much it has received until then, and how
-// much it receives while pods change. The cluster is imaginary, so nothing but the dashboard and the browser takes time:
+// countFrames counts the frames from now on. A frame is due every 16.7 ms: if the next one comes later, those in between were dropped.
+const countFrames = `window.counted = {due: 0, dropped: 0, longest: 0}; ((last) => requestAnimationFrame(function next(now) {
+	if (last) {
+		const due = Math.max(1, Math.round((now - last) * 60 / 1000));
+		counted.due += due, counted.dropped += due - 1, counted.longest = Math.max(counted.longest, now - last);
+	}
+	last = now;
+	requestAnimationFrame(next);
+}))(0)`
+
+// frames are what was counted; Longest is in milliseconds.
+type frames struct{ Due, Dropped, Longest float64 }
+
+// BenchmarkPage measures the page of a set in the browser: when it has painted anything, when it has drawn the picture, how much it has received until then, and, while pods
+// change, how much it receives, how much it computes and how many frames it drops. The cluster is imaginary, so nothing but the dashboard and the browser takes time:
 //
 //	go test ./dashboard -run '^$' -bench BenchmarkPage -benchtime 1x -count 5
 func BenchmarkPage(b *testing.B) {
@@ -75,11 +89,36 @@ func measurePage(b *testing.B, cells int) {
 	b.ReportMetric(picture, "ms-picture")
 	b.ReportMetric(float64(received.Load())/1024, "KB-page")
 	received.Store(0)
+	w.does("counting frames", performance.Enable().WithTimeDomain(performance.EnableTimeDomainThreadTicks), chromedp.Evaluate(countFrames, nil))
+	computed := w.computed()
 	begun := time.Now()
 	changed := changePods(b, cluster, cells)
 	b.ReportMetric(float64(received.Load())/1024/time.Since(begun).Seconds(), "KB/s")
 	b.ReportMetric(float64(changed)/time.Since(begun).Seconds(), "changes/s")
+	var counted frames
+	w.does("the frames", chromedp.Evaluate(`counted`, &counted))
+	if counted.Due == 0 {
+		b.Fatal("the browser has drawn no frame")
+	}
+	b.ReportMetric(1000*(w.computed()-computed)/time.Since(begun).Seconds(), "ms-computed/s")
+	b.ReportMetric(100*counted.Dropped/counted.Due, "%-frames-dropped")
+	b.ReportMetric(counted.Longest, "ms-longest-frame")
 	b.ReportMetric(0, "ns/op") // how long all of it took says nothing
+}
+
+// computed is for how many seconds the main thread of the page has computed. Time in which it waited for a processor does not count.
+func (b *browser) computed() (seconds float64) {
+	b.t.Helper()
+	b.does("the time that the page has computed", chromedp.ActionFunc(func(ctx context.Context) error {
+		all, err := performance.GetMetrics().Do(ctx)
+		for _, m := range all {
+			if m.Name == "TaskDuration" {
+				seconds = m.Value
+			}
+		}
+		return err
+	}))
+	return seconds
 }
 
 // serve runs the dashboard for a cluster, and returns its URL.
