@@ -34,6 +34,7 @@ import (
 	"everynode.dev/everynode/internal/controller/analyses"
 	"everynode.dev/everynode/internal/controller/conflict"
 	"everynode.dev/everynode/internal/controller/daemonset"
+	"everynode.dev/everynode/internal/controller/endpoint"
 	"everynode.dev/everynode/internal/controller/metrics"
 	"everynode.dev/everynode/internal/controller/notifications"
 	"everynode.dev/everynode/internal/controller/policies"
@@ -59,6 +60,8 @@ type leader struct {
 	policies   *policies.Store
 	analyses   *analyses.Runner
 	notices    *notifications.Sender
+	// files are read again when they change.
+	files []*endpoint.Follower
 	// upstream is whether another controller keeps the pods of apps/v1; nil if that is not looked for.
 	upstream func() bool
 
@@ -115,6 +118,7 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	l := &leader{metrics: metrics.New(o.metricsPerSet), analyses: analyses.New(o.providers, realClock), client: client, events: newEvents(), namespace: o.namespace, leaseGuard: t, served: o.dialects, slow: newSlowLease(client, o.namespace)}
 	l.notices = notifications.New(o.targets, realClock, l.metrics.Notified)
 	l.metrics.MayNotify(o.targets.Names(), notifications.Results())
+	l.files = l.followers(o, realClock)
 	recorder := newSparing(l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource}), realClock)
 	index := clustercache.NewIndex(func(key clustercache.Key) { l.controller.Enqueue(key) })
 	all, err := l.build(o, cfg, recorder)
@@ -144,7 +148,7 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	l.policies = policies.New(policies.Options{
 		Client: dynamicClient, Discovery: client.Discovery(), Clock: realClock,
 		Changed:  func(namespace string) { l.controller.EnqueueNamespace(namespace) },
-		Selected: l.selected, Check: o.providers.Check, Send: l.notices.Send,
+		Selected: l.selected, Check: l.analyses.Check, Send: l.notices.Send,
 	})
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
@@ -295,6 +299,9 @@ func (l *leader) Start(ctx context.Context) error {
 	}
 	if l.pulls != nil {
 		wg.Go(func() { l.pulls.run(ctx) })
+	}
+	for _, f := range l.files {
+		wg.Go(func() { f.Run(ctx) })
 	}
 	wg.Go(func() { l.policies.Run(ctx) })
 	wg.Go(func() { l.analyses.Run(ctx) })

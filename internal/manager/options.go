@@ -134,9 +134,9 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 1500*time.Millisecond, "Time between tries to get or renew the lease.")
 	fs.StringSliceVar(&o.pullSecretNamespaces, "pull-secret-namespaces", nil, "The namespaces from which pull secrets of ImagePullJobs may be copied to where the agents of all nodes read them.")
 	fs.StringVar(&o.analysisProviders, "analysis-providers", "", "A file ("+v1alpha1.APIVersion+", kind "+v1alpha1.KindProviders+") with the providers that rollout policies may name in spec.analyses "+
-		"and spec.blockOnAlerts: each a Prometheus or a webhook. It is read when the manager starts.")
+		"and spec.blockOnAlerts: each a Prometheus or a webhook. It is read again when it changes; if it has a mistake then, the earlier content counts.")
 	fs.StringVar(&o.notificationTargets, "notification-targets", "", "A file ("+v1alpha1.APIVersion+", kind "+v1alpha1.KindTargets+") with the webhooks that are notified of the steps of rollouts "+
-		"under rollout policies. It is read when the manager starts.")
+		"under rollout policies. It is read again when it changes; if it has a mistake then, the earlier content counts.")
 	gates, err := features.New()
 	if err != nil {
 		panic(err) // two gates with one name: every test that creates a command finds this

@@ -92,6 +92,27 @@ func ReadProviders(file string) (Providers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the providers of analyses: %w", err)
 	}
+	return ParseProviders(data)
+}
+
+// Files are the files with certificates that a file with providers names.
+func Files(data []byte) (names []string) {
+	config := &v1alpha1.AnalysisProviders{}
+	if yaml.Unmarshal(data, config) != nil {
+		return nil
+	}
+	for i := range config.Providers {
+		for _, server := range []*v1alpha1.ProviderEndpoint{config.Providers[i].Prometheus, config.Providers[i].Webhook} {
+			if server != nil && server.CAFile != "" {
+				names = append(names, server.CAFile)
+			}
+		}
+	}
+	return names
+}
+
+// ParseProviders reads the content of a file with providers.
+func ParseProviders(data []byte) (Providers, error) {
 	config := &v1alpha1.AnalysisProviders{}
 	if err := yaml.UnmarshalStrict(data, config); err != nil {
 		return nil, fmt.Errorf("reading the providers of analyses: %w", err)

@@ -279,3 +279,28 @@ func TestAlerts(t *testing.T) {
 		t.Errorf("measured %+v", m)
 	}
 }
+
+// TestProvidersAreReplaced: policies that name a provider are measured with the one that counts now, also if it is new.
+func TestProvidersAreReplaced(t *testing.T) {
+	none, answers := serve(t, text(http.StatusInternalServerError, "")), serve(t, text(http.StatusOK, `{"result": 1}`))
+	r := New(provide(t, "- {name: main, webhook: {url: \""+none+"\"}}\n"), clock.RealClock{})
+	q := policy.Question{Provider: "main", Success: "result == 1", Namespace: "default"}
+	measured := func() everynode.Answer {
+		m, _ := r.measure(t.Context(), &q, func() (*expression, error) { return compile(q.Success) })
+		return m.Answer
+	}
+	if got := measured(); got != everynode.AnswerUnknown {
+		t.Errorf("the first provider answers %s", got)
+	}
+	r.Replace(provide(t, "- {name: main, webhook: {url: \""+answers+"\"}}\n- {name: new, webhook: {url: \""+answers+"\"}}\n"))
+	if got := measured(); got != everynode.AnswerPass {
+		t.Errorf("the one in its place answers %s", got)
+	}
+	p := &everynode.RolloutPolicy{Spec: everynode.RolloutPolicySpec{Analyses: []everynode.Analysis{{Name: "a", Provider: "new", Success: "result == 1"}}}}
+	if problems := r.Check(p); len(problems) > 0 {
+		t.Errorf("a new provider: %q", problems)
+	}
+	if got := Files([]byte("providers: [{name: a, prometheus: {url: 'https://a', caFile: /a.crt}}, {name: b, webhook: {caFile: /b.crt}}, {name: c}]")); !slices.Equal(got, []string{"/a.crt", "/b.crt"}) {
+		t.Errorf("the files are %q", got)
+	}
+}

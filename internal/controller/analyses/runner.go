@@ -18,6 +18,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -33,7 +34,8 @@ import (
 
 // Runner asks the questions of all sets. Make one with New.
 type Runner struct {
-	providers Providers
+	// providers are those that count now.
+	providers atomic.Pointer[Providers]
 	clock     clock.WithTicker
 	programs  *programs
 
@@ -58,8 +60,16 @@ const maxAnswers = 64
 
 // New returns a Runner. Run starts it.
 func New(providers Providers, c clock.WithTicker) *Runner {
-	return &Runner{providers: providers, clock: c, programs: newPrograms(compile), asked: map[clustercache.Key]map[policy.Question]*asked{}, answers: map[clustercache.Key][]policy.Answer{}}
+	r := &Runner{clock: c, programs: newPrograms(compile), asked: map[clustercache.Key]map[policy.Question]*asked{}, answers: map[clustercache.Key][]policy.Answer{}}
+	r.Replace(providers)
+	return r
 }
+
+// Replace has other providers count from now on; measurements that are under way end with the earlier ones.
+func (r *Runner) Replace(providers Providers) { r.providers.Store(&providers) }
+
+// Check returns why the analyses of a policy cannot be measured, with the path of each field.
+func (r *Runner) Check(p *everynode.RolloutPolicy) []string { return r.providers.Load().Check(p) }
 
 // Run asks until ctx ends.
 func (r *Runner) Run(ctx context.Context) {
@@ -174,7 +184,7 @@ func (r *Runner) measure(ctx context.Context, q *policy.Question, compiled func(
 			m.Answer, m.Message, err = everynode.AnswerUnknown, "The answer cannot be read.", fmt.Errorf("panic: %v", reason)
 		}
 	}()
-	p, err := r.providers.find(q.Provider, q.Namespace)
+	p, err := r.providers.Load().find(q.Provider, q.Namespace)
 	if err != nil {
 		m.Message = sentence(err.Error())
 		return m, err

@@ -53,6 +53,7 @@ const (
 	policyApproval
 	policyRolling
 	notified
+	fileCurrent
 )
 
 // Declared returns all metrics of the manager's own.
@@ -80,6 +81,7 @@ func Declared() []Declaration {
 		policyAnalyses: {"everynode_policy_analyses", "gauge", "Analyses that the active wave of a rollout waits for, and the questions about alerts that hold updates, by the newest answer: Pass, Fail or Unknown, also before the first one.", []string{"answer"}, false},
 		policyApproval: {"everynode_policy_approval_missing_since_seconds", "gauge", "Since when a wave has been waiting for an approval, in seconds since 1970. Of several waves it is the one that has waited longest. Absent when none waits.", nil, false},
 		notified:       {"everynode_notifications_total", "counter", "Notifications of the steps of rollouts, by target and result: sent (the target has accepted it), retried (an attempt has failed, and is repeated), failed (it is lost: the target has refused it, or its delivery was tried for too long) or dropped (it is lost: the queue was full).", []string{"target", "result"}, false},
+		fileCurrent:    {"everynode_file_current", "gauge", "1 if the content of a file of the manager that is read again when it changes counts, by the flag that names it; 0 if it has a mistake, so that the earlier content counts. Only the manager that leads has it.", []string{"flag"}, false},
 	}
 }
 
@@ -91,6 +93,7 @@ type Metrics struct {
 	writes   *prometheus.CounterVec
 	conflict *prometheus.GaugeVec
 	notified *prometheus.CounterVec
+	files    *prometheus.GaugeVec
 
 	// Window is that of writes. It may be nil, and is to be set before the first Collect.
 	Window func() int
@@ -138,7 +141,17 @@ func New(perSet bool) *Metrics {
 	m.writes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: w.Name, Help: w.Help}, w.Labels)
 	m.conflict = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: c.Name, Help: c.Help}, c.Labels)
 	m.notified = prometheus.NewCounterVec(prometheus.CounterOpts{Name: n.Name, Help: n.Help}, n.Labels)
+	m.files = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: all[fileCurrent].Name, Help: all[fileCurrent].Help}, all[fileCurrent].Labels)
 	return m
+}
+
+// FileCurrent records whether the content of the file that a flag names counts.
+func (m *Metrics) FileCurrent(flag string, is bool) {
+	value := 0.0
+	if is {
+		value = 1
+	}
+	m.files.WithLabelValues(flag).Set(value)
 }
 
 // Decided implements daemonset.Observer.
@@ -225,6 +238,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.writes.Describe(ch)
 	m.conflict.Describe(ch)
 	m.notified.Describe(ch)
+	m.files.Describe(ch)
 	for _, d := range m.descs[window:notified] {
 		ch <- d
 	}
@@ -236,6 +250,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.writes.Collect(ch)
 	m.conflict.Collect(ch)
 	m.notified.Collect(ch)
+	m.files.Collect(ch)
 	if m.Window != nil {
 		ch <- prometheus.MustNewConstMetric(m.descs[window], prometheus.GaugeValue, float64(m.Window()))
 	}

@@ -42,6 +42,7 @@ func filled(perSet bool) *Metrics {
 	m.Conflict("kruise", true)
 	m.MayNotify([]string{"chat", "pager"}, []string{"sent", "dropped"})
 	m.Notified("chat", "sent")
+	m.FileCurrent("notification-targets", true)
 	m.Window = func() int { return 32 }
 	m.Reading = func() bool { return false }
 	m.CertificateEnds = func() (time.Time, bool) { return time.Unix(1800000000, 0), true }

@@ -104,6 +104,17 @@ func (q *queue) take() *message {
 	return m
 }
 
+// putBack adds a message that was taken and not delivered, before all others.
+func (q *queue) putBack(m *message) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if at := slices.Index(q.turns, m.namespace); at >= 0 {
+		q.turns = slices.Delete(q.turns, at, at+1)
+	}
+	q.turns = slices.Insert(q.turns, 0, m.namespace)
+	q.of[m.namespace] = slices.Insert(q.of[m.namespace], 0, m)
+}
+
 // accepted notes that the target has accepted a message.
 func (q *queue) accepted() {
 	q.mu.Lock()

@@ -49,8 +49,11 @@ const maxDelay = 5 * time.Minute
 
 // Sender sends to all targets. Make one with New.
 type Sender struct {
+	clock clock.WithTicker
+	// changed has an element after the targets were replaced.
+	changed chan struct{}
+	mu      sync.Mutex
 	targets *Targets
-	clock   clock.WithTicker
 	// count counts a result of a target.
 	count func(target, result string)
 	// backoff is that of attempts to send one event.
@@ -63,14 +66,41 @@ func New(targets *Targets, c clock.WithTicker, count func(target, result string)
 		targets = &Targets{}
 	}
 	return &Sender{
-		targets: targets, clock: c, count: count,
+		targets: targets, clock: c, count: count, changed: make(chan struct{}, 1),
 		backoff: wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 32, Cap: maxDelay},
 	}
+}
+
+// Replace has other targets count from now on. A target keeps its queue, which its name identifies; what waits for one that is gone is lost.
+func (s *Sender) Replace(targets *Targets) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range targets.all {
+		for _, was := range s.targets.all {
+			if was.name == t.name {
+				t.queue = was.queue
+			}
+		}
+	}
+	s.targets = targets
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// current are the targets that count now.
+func (s *Sender) current() *Targets {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.targets
 }
 
 // Send puts notices into the queues of the targets that want them.
 func (s *Sender) Send(ctx context.Context, notices []policy.Notice) {
 	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := range notices {
 		n := &notices[i]
 		var m *message
@@ -97,8 +127,24 @@ func (s *Sender) Send(ctx context.Context, notices []policy.Notice) {
 
 // Run sends until ctx ends. What has not been sent then is lost; the next process repeats the newest event of each rollout that is active.
 func (s *Sender) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		until, cancel := context.WithCancel(ctx)
+		go func() {
+			defer cancel()
+			select {
+			case <-s.changed:
+			case <-until.Done():
+			}
+		}()
+		s.run(until)
+		cancel()
+	}
+}
+
+// run sends to the current targets until ctx ends. A message that is under way then stays in the queue: its target may count further on.
+func (s *Sender) run(ctx context.Context) {
 	var running sync.WaitGroup
-	for _, t := range s.targets.all {
+	for _, t := range s.current().all {
 		running.Go(func() {
 			defer t.client.CloseIdleConnections()
 			for {
@@ -111,6 +157,7 @@ func (s *Sender) Run(ctx context.Context) {
 		})
 	}
 	running.Wait()
+	<-ctx.Done() // also without a target
 }
 
 // deliver tries to send a message until that succeeds, the target refuses it, it is too old, or ctx ends.
@@ -127,6 +174,7 @@ func (s *Sender) deliver(ctx context.Context, t *target, m *message) {
 			s.count(t.name, ResultSent)
 			return
 		case ctx.Err() != nil:
+			t.queue.putBack(m)
 			return
 		case errors.As(err, &refused) && refused.final() || left <= 0:
 			log.Error(err, "Could not send a notification; giving up")
@@ -142,6 +190,7 @@ func (s *Sender) deliver(ctx context.Context, t *target, m *message) {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
+			t.queue.putBack(m)
 			return
 		case <-timer.C():
 		}

@@ -399,5 +399,7 @@ func TestKeyIsReplaced(t *testing.T) {
 func TestNoTargets(t *testing.T) {
 	s := New(nil, clock.RealClock{}, nil)
 	s.Send(t.Context(), []policy.Notice{notice("one")})
-	s.Run(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	s.Run(ctx)
 }

@@ -77,6 +77,23 @@ func ReadTargets(file string) (*Targets, error) {
 	return parse(data)
 }
 
+// Files are the files with certificates that a file with targets names. Keys and tokens are read for each request.
+func Files(data []byte) (names []string) {
+	config := &v1alpha1.NotificationTargets{}
+	if yaml.Unmarshal(data, config) != nil {
+		return nil
+	}
+	for i := range config.Targets {
+		if server := config.Targets[i].Webhook; server != nil && server.CAFile != "" {
+			names = append(names, server.CAFile)
+		}
+	}
+	return names
+}
+
+// ParseTargets reads the content of a file with targets.
+func ParseTargets(data []byte) (*Targets, error) { return parse(data) }
+
 func parse(data []byte) (*Targets, error) {
 	config := &v1alpha1.NotificationTargets{}
 	if err := yaml.UnmarshalStrict(data, config); err != nil {

@@ -85,6 +85,8 @@ func (e *entry) remembers(a *approval) bool {
 type entry struct {
 	object *v1alpha1.RolloutPolicy
 	read   *policy.Policy
+	// problem is why its object cannot be followed as it was read; empty if it can.
+	problem string
 	// sets are what the loop has reported since this process began.
 	sets map[setName]*v1alpha1.SetStatus
 	// notices are those that have not been sent.
@@ -287,15 +289,11 @@ func (s *Store) Policies() []v1alpha1.RolloutPolicy {
 
 // put takes a version of a policy.
 func (s *Store) put(object *v1alpha1.RolloutPolicy, problem string) {
-	read := policy.Read(object)
-	read.Problems = append(read.Problems, s.Check(object)...)
-	if problem != "" {
-		read.Problems = append(read.Problems, problem)
-	}
+	read := s.readPolicy(object, problem)
 	name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 	s.mu.Lock()
 	was := s.policies[name]
-	e := &entry{object: object, read: read, sets: map[setName]*v1alpha1.SetStatus{}}
+	e := &entry{object: object, problem: problem, read: read, sets: map[setName]*v1alpha1.SetStatus{}}
 	if was != nil && was.object.UID == object.UID {
 		e.sets, e.notices = was.sets, was.notices
 	}
@@ -310,6 +308,27 @@ func (s *Store) put(object *v1alpha1.RolloutPolicy, problem string) {
 		s.Changed(name.Namespace)
 	}
 	s.queue.Add(name)
+}
+
+// Recheck asks again for each policy why its analyses cannot be measured: providers have changed.
+func (s *Store) Recheck() {
+	s.mu.Lock()
+	for name, e := range s.policies {
+		e.read = s.readPolicy(e.object, e.problem)
+		s.queue.Add(name)
+	}
+	s.mu.Unlock()
+	s.Changed(metav1.NamespaceAll)
+}
+
+// readPolicy reads a policy; problem is a further reason why it cannot be followed, or empty.
+func (s *Store) readPolicy(object *v1alpha1.RolloutPolicy, problem string) *policy.Policy {
+	read := policy.Read(object)
+	read.Problems = append(read.Problems, s.Check(object)...)
+	if problem != "" {
+		read.Problems = append(read.Problems, problem)
+	}
+	return read
 }
 
 func (s *Store) remove(name types.NamespacedName) {
