@@ -29,6 +29,10 @@ const (
 	// readiness gate InPlaceUpdateReady for that, as OpenKruise does. A grace period asks for the same. The default is "false": the update is one
 	// patch, and the pod is not ready only while the kubelet restarts its containers.
 	InPlaceGate = Domain + "/in-place-gate"
+	// InPlaceInitImages lets, with the value "true", images of init containers change in place. An init container that has ended does not run again
+	// for that: the next start of the whole pod, such as after a reboot of the node, runs the new image, and the other containers may be
+	// updated before. The default is "false": such a change recreates the pod. Images of sidecars (restartPolicy: Always) always change in place.
+	InPlaceInitImages = Domain + "/in-place-init-images"
 	// MarkForAutoscaler is whether new pods of the set get the annotation AutoscalerDaemonPod. The default is "true". If the template has that annotation,
 	// the template decides. Pods that exist are not changed.
 	MarkForAutoscaler = Domain + "/mark-for-autoscaler"
@@ -76,6 +80,9 @@ var MarkForAutoscalerValue = annotation.Of(annotation.Rule{Key: MarkForAutoscale
 var InPlaceGraceValue = annotation.Of(annotation.Rule{
 	Key: InPlaceGrace, For: annotation.AdvancedOnly, Want: "a whole number of seconds from 0",
 }, annotation.WholeFrom(0))
+
+// InPlaceInitImagesValue is the value of InPlaceInitImages.
+var InPlaceInitImagesValue = annotation.Of(annotation.Rule{Key: InPlaceInitImages, For: annotation.AdvancedOnly, Want: `"true" or "false"`}, annotation.Bool)
 
 // InPlaceGateValue is the value of InPlaceGate.
 var InPlaceGateValue = annotation.Of(annotation.Rule{Key: InPlaceGate, For: annotation.AdvancedOnly, Want: `"true" or "false"`}, annotation.Bool)

@@ -48,6 +48,9 @@ type InPlaceState struct {
 	UpdateResources       bool                        `json:"updateResources,omitempty"`
 	// GateOpen is Everynode's addition: the readiness gate was not closed for this change, so nothing is to be opened after it.
 	GateOpen bool `json:"gateOpen,omitempty"`
+	// LastSidecarStatuses is Everynode's addition: what LastContainerStatuses is, for sidecars among the init containers. OpenKruise does not look
+	// for those in the status of a pod, and would wait for them for ever.
+	LastSidecarStatuses map[string]InPlaceContainer `json:"lastSidecarStatuses,omitempty"`
 	// Restarts is Everynode's addition, too: the containers that the agent of the node restarts, with their IDs before.
 	Restarts map[string]string `json:"restarts,omitempty"`
 	// The other fields are what OpenKruise has left for later if containers have different launch priorities: these

@@ -239,6 +239,8 @@ func (d *dumb) whyNot(p Pod) Detail {
 		return DetailNoGate
 	case d.s.Revisions[p.Revision].InPlace && d.s.Revisions[p.Revision].Resize && p.NoResize:
 		return DetailResizeRefused
+	case d.s.Revisions[p.Revision].InPlace && d.s.Revisions[p.Revision].InitImages && !d.s.Set.InitImages:
+		return DetailInitImage
 	case d.s.Revisions[p.Revision].InPlace:
 		return NoDetail
 	case d.s.Revisions[p.Revision].Why != NoDetail:

@@ -32,7 +32,7 @@ func (s *source) snapshot() Snapshot {
 		Revisions: []Revision{{Name: "v1", Number: 1}, {Name: "v2", Number: 2}, {Name: "v3", Number: 3}}[:1+s.pick(3)],
 	}
 	for i := range out.Revisions {
-		out.Revisions[i].Resize = s.one(2)
+		out.Revisions[i].Resize, out.Revisions[i].InitImages = s.one(2), s.one(4)
 		out.Revisions[i].Created = []Time{0, testNow.Add(-time.Minute), testNow.Add(-3 * time.Second), testNow.Add(-time.Second), testNow}[s.pick(5)]
 		out.Revisions[i].InPlace, out.Revisions[i].Why = !s.one(3), Detail(s.pick(detailCount)*s.pick(2))
 	}
@@ -68,7 +68,7 @@ func (s *source) set(revisions int) Set {
 		set.Update = s.pick(5) - 1
 	}
 	if s.one(2) {
-		set.InPlace, set.Grace, set.CloseGate = true, []time.Duration{0, 5 * time.Second, -1}[s.pick(3)], s.one(3)
+		set.InPlace, set.Grace, set.CloseGate, set.InitImages = true, []time.Duration{0, 5 * time.Second, -1}[s.pick(3)], s.one(3), s.one(2)
 	}
 	if s.one(2) {
 		set.Limits = s.limits()

@@ -21,6 +21,9 @@ func (d *decision) inPlace(p *Pod) (bool, Detail) {
 	if r.InPlace && r.Resize && p.NoResize {
 		return false, DetailResizeRefused
 	}
+	if r.InPlace && r.InitImages && !d.in.Set.InitImages {
+		return false, DetailInitImage
+	}
 	return r.InPlace, r.Why
 }
 

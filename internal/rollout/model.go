@@ -69,7 +69,9 @@ type Set struct {
 	// ExternalController means that another controller keeps the pods: it creates, repairs and removes them. A plan then holds nothing but
 	// deletes of old pods for the update, and announcements. There is no surge, and no change in place.
 	ExternalController bool
-	Unreachable        Unreachable
+	// InitImages is whether an image of an init container is changed in place, too. Source: annotation api/everynode.InPlaceInitImages.
+	InitImages  bool
+	Unreachable Unreachable
 	// Announce is whether each pod announces whether there is a newer revision. If not, announcements of pods are withdrawn.
 	Announce bool
 }
@@ -298,6 +300,8 @@ type Change struct {
 	Why     Detail
 	// Resize is whether that changes the resources of the pod, Restart whether the agent of the node restarts containers for it.
 	Resize, Restart bool
+	// InitImages is whether that changes the image of an init container that has ended, so it runs only when the pod is started again.
+	InitImages bool
 }
 
 // Memory is what the core must remember between two decisions; it goes in with a Snapshot and comes out with a Plan.

@@ -198,6 +198,8 @@ func (p *player) limit(key, value string) (err error) {
 		l.Partition, err = quantity(value)
 	case "selective", "everywhere":
 		l.Selective = key == "selective"
+	case "init-images":
+		p.w.State.Set.InitImages = true
 	case "descending":
 		l.Descending = true
 	case "progressive":
@@ -223,6 +225,9 @@ func (p *player) inPlace(words []string) error {
 		}
 		if why == "resizing" {
 			r.InPlace, r.Resize = true, true
+		}
+		if why == "init-images" {
+			r.InPlace, r.InitImages = true, true
 		}
 		if !r.InPlace && r.Why == NoDetail {
 			return fmt.Errorf("unknown detail %q", why)

@@ -91,7 +91,7 @@ const (
 	DetailNotInHistory  // the pod's revision is not in the history (any more)
 	DetailNoGate        // the pod has no readiness gate for it
 	DetailTemplate      // the templates differ in something that cannot be changed in place
-	DetailInitImage     // the image of an init container differs
+	DetailInitImage     // the image of an init container differs, and the set does not allow to change that in place
 	DetailFieldRef      // a label, annotation or amount of a resource differs that an environment variable reads
 	DetailResources     // the resources differ, and changing them in place is not enabled
 	DetailResize        // the resources differ in a way that cannot be changed in place

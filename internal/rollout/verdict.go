@@ -339,7 +339,7 @@ func (d Detail) text() [2]string {
 		DetailNotInHistory:  {"not-in-history", "it cannot be changed in place: its revision is not in the history any more"},
 		DetailNoGate:        {"no-gate", "it cannot be changed in place: it was made without the readiness gate for that"},
 		DetailTemplate:      {"template", "it cannot be changed in place: the templates differ in more than images, labels and annotations"},
-		DetailInitImage:     {"init-image", "it cannot be changed in place: the image of an init container differs"},
+		DetailInitImage:     {"init-image", "it cannot be changed in place: the image of an init container differs, which would not run before the pod is started again; the set does not allow that"},
 		DetailFieldRef:      {"field-ref", "it cannot be changed in place: an environment variable reads a label, an annotation or an amount of a resource that differs"},
 		DetailResources:     {"resources", "it cannot be changed in place: the resources differ, and the feature InPlaceWorkloadVerticalScaling is off"},
 		DetailResize:        {"resize", "it cannot be changed in place: its resources cannot become the wanted ones while it runs"},

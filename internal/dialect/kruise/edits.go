@@ -120,9 +120,8 @@ func markEdits(p *corev1.Pod, now time.Time) ([]dialect.Edit, time.Time) {
 	if state, since := stateOf(p); state != nil && now.Truncate(time.Second).Compare(since) <= 0 {
 		if since.Sub(now) > maxSkew {
 			state.UpdateTimestamp = now.Add(-time.Second).UTC().Format(time.RFC3339)
-			text, _ := json.Marshal(state) // strings can always be encoded
 			edits = append(edits, edit(map[string]any{"metadata": map[string]any{
-				"uid": p.UID, "annotations": map[string]string{kruise.InPlaceUpdateState: string(text)},
+				"uid": p.UID, "annotations": map[string]string{kruise.InPlaceUpdateState: encodeState(p, state)},
 			}}, dialect.Whole))
 		} else {
 			now = since.Add(time.Second)
@@ -203,13 +202,11 @@ func changeEdits(p *corev1.Pod, now time.Time, to target) []dialect.Edit {
 	if resize, differs := resizeEdit(p, to.resources); differs {
 		edits = append(edits, resize)
 	}
-	containers, waits := imageChanges(p, to.images)
-	// Strings can always be encoded.
-	state, _ := json.Marshal(kruise.InPlaceState{
-		Revision: to.hash, UpdateTimestamp: now.UTC().Format(time.RFC3339), LastContainerStatuses: waits, UpdateImages: len(containers) > 0,
+	spec, waits := imageChanges(p, to.images)
+	text := encodeState(p, &kruise.InPlaceState{
+		Revision: to.hash, UpdateTimestamp: now.UTC().Format(time.RFC3339), LastContainerStatuses: waits, UpdateImages: len(spec) > 0,
 		UpdateResources: len(to.resources) > 0 || resizePending(p), GateOpen: closed == nil && !to.closeGate, Restarts: restartsFor(p, to.restarts, waits),
 	})
-	text := string(state)
 	to.labels[hashLabel], to.annotations[kruise.InPlaceUpdateState] = &to.hash, &text
 	for _, stale := range []string{kruise.InPlaceUpdateStateOld, kruise.InPlaceUpdateGrace, kruise.InPlaceUpdateGraceOld} {
 		if _, there := p.Annotations[stale]; there {
@@ -217,28 +214,35 @@ func changeEdits(p *corev1.Pod, now time.Time, to target) []dialect.Edit {
 		}
 	}
 	patch := map[string]any{"metadata": map[string]any{"uid": p.UID, "labels": to.labels, "annotations": to.annotations}}
-	if len(containers) > 0 {
-		patch["spec"] = map[string]any{"containers": containers}
+	if len(spec) > 0 {
+		patch["spec"] = spec
 	}
 	return append(edits, edit(patch, dialect.Whole))
 }
 
-// imageChanges are the containers of a patch that gives p the wanted images, and those that must be recreated before it has
-// arrived: of a change that this one supersedes, the ones that the node has not come to yet are among them.
-func imageChanges(p *corev1.Pod, wanted map[string]string) (patch []any, waits map[string]kruise.InPlaceContainer) {
+// imageChanges are the lists of containers of a patch that gives p the wanted images, and the containers that must be recreated before it has
+// arrived: of a change that this one supersedes, the ones that the node has not come to yet are among them. An init container that has
+// ended is not recreated.
+func imageChanges(p *corev1.Pod, wanted map[string]string) (patch map[string]any, waits map[string]kruise.InPlaceContainer) {
+	patch = map[string]any{}
+	if list := differing(p.Spec.InitContainers, wanted); len(list) > 0 {
+		patch["initContainers"] = list
+	}
+	if list := differing(p.Spec.Containers, wanted); len(list) > 0 {
+		patch["containers"] = list
+	}
 	pending := map[string]kruise.InPlaceContainer{}
 	state, since := stateOf(p)
 	if phase, _ := changeOf(p, state, since); phase == rollout.InPlacePatched {
 		maps.Copy(pending, state.LastContainerStatuses)
 	}
 	waits, restarting := maps.Clone(pending), pendingRestarts(p)
-	for i := range p.Spec.Containers {
-		name := p.Spec.Containers[i].Name
+	for _, c := range LongRunning(&p.Spec) {
+		name := c.Name
 		want, ok := wanted[name]
-		if !ok || want == p.Spec.Containers[i].Image {
+		if !ok || want == c.Image {
 			continue
 		}
-		patch = append(patch, map[string]any{"name": name, "image": want})
 		now, image := before(p, name)
 		if now.ContainerID != "" && now.ContainerID == pending[name].ContainerID && sameImage(image, want) {
 			// Changed back before the node has reported it: the container stays, unless the node has started the change and is about to report that.
@@ -256,6 +260,16 @@ func imageChanges(p *corev1.Pod, wanted map[string]string) (patch []any, waits m
 	return patch, waits
 }
 
+// differing are the containers of a list that get another image.
+func differing(containers []corev1.Container, wanted map[string]string) (list []any) {
+	for i := range containers {
+		if want, ok := wanted[containers[i].Name]; ok && want != containers[i].Image {
+			list = append(list, map[string]any{"name": containers[i].Name, "image": want})
+		}
+	}
+	return list
+}
+
 // sameImage compares the name of an image as a node reports it with one from a template.
 func sameImage(reported, wanted string) bool {
 	short := func(image string) string {
@@ -266,10 +280,8 @@ func sameImage(reported, wanted string) bool {
 
 // before is a container as it is now, and the image that it runs.
 func before(p *corev1.Pod, name string) (kruise.InPlaceContainer, string) {
-	for i := range p.Status.ContainerStatuses {
-		if s := &p.Status.ContainerStatuses[i]; s.Name == name {
-			return kruise.InPlaceContainer{ImageID: s.ImageID, ContainerID: s.ContainerID}, s.Image
-		}
+	if s := statusOf(p, name); s != nil {
+		return kruise.InPlaceContainer{ImageID: s.ImageID, ContainerID: s.ContainerID}, s.Image
 	}
 	return kruise.InPlaceContainer{}, ""
 }

@@ -4,6 +4,7 @@ package kruise
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -127,8 +128,11 @@ func readyAfter(p *corev1.Pod, state *kruise.InPlaceState, since time.Time) roll
 	if state == nil || !state.GateOpen {
 		return 0
 	}
-	for i := range p.Status.ContainerStatuses {
-		s := &p.Status.ContainerStatuses[i]
+	for _, c := range LongRunning(&p.Spec) {
+		s := statusOf(p, c.Name)
+		if s == nil {
+			continue
+		}
 		_, changed := state.LastContainerStatuses[s.Name]
 		_, restarted := state.Restarts[s.Name]
 		if (changed || restarted) && s.State.Running != nil && s.State.Running.StartedAt.After(since) {
@@ -198,7 +202,33 @@ func stateOf(p *corev1.Pod) (*kruise.InPlaceState, time.Time) {
 	if err != nil {
 		return nil, time.Time{}
 	}
+	for name, before := range state.LastSidecarStatuses {
+		if state.LastContainerStatuses == nil {
+			state.LastContainerStatuses = map[string]kruise.InPlaceContainer{}
+		}
+		state.LastContainerStatuses[name] = before
+	}
+	state.LastSidecarStatuses = nil
 	return state, since
+}
+
+// encodeState is the text of a state, in which sidecars are listed apart.
+func encodeState(p *corev1.Pod, state *kruise.InPlaceState) string {
+	apart := *state
+	for i := range p.Spec.InitContainers {
+		name := p.Spec.InitContainers[i].Name
+		before, waits := apart.LastContainerStatuses[name]
+		if !waits {
+			continue
+		}
+		if apart.LastSidecarStatuses == nil {
+			apart.LastSidecarStatuses, apart.LastContainerStatuses = map[string]kruise.InPlaceContainer{}, maps.Clone(apart.LastContainerStatuses)
+		}
+		apart.LastSidecarStatuses[name] = before
+		delete(apart.LastContainerStatuses, name)
+	}
+	text, _ := json.Marshal(apart) // strings can always be encoded
+	return string(text)
 }
 
 // annotation is the value of the first of the keys that the pod has.
@@ -236,11 +266,10 @@ func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 	}
 	all := arrivalSeen
 	for name, before := range state.LastContainerStatuses {
-		i := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
-		if i < 0 {
+		now := statusOf(p, name)
+		if now == nil {
 			return arrivalAwaited
 		}
-		now := &p.Status.ContainerStatuses[i]
 		// Where no gate shows that the change has come to its end, the container may have crashed since.
 		another := state.GateOpen && before.ContainerID != "" && now.ContainerID != "" && now.ContainerID != before.ContainerID
 		if now.State.Running == nil && !another {
@@ -280,8 +309,12 @@ func restartedMaybe(p *corev1.Pod, now *corev1.ContainerStatus, before kruise.In
 // runsWanted is whether a container runs what the pod wants, as far as the name of its image shows. A node that has seen the pod's newest generation
 // may still report a container that it has made for an earlier one, and is about to recreate.
 func runsWanted(p *corev1.Pod, now *corev1.ContainerStatus) bool {
-	wanted := slices.IndexFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == now.Name })
-	return wanted < 0 || sameImage(now.Image, p.Spec.Containers[wanted].Image)
+	for _, c := range LongRunning(&p.Spec) {
+		if c.Name == now.Name {
+			return sameImage(now.Image, c.Image)
+		}
+	}
+	return true
 }
 
 func startedAfter(s *corev1.ContainerStatus, state *kruise.InPlaceState) bool {

@@ -4,8 +4,10 @@ package kruise
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"everynode.dev/everynode/api/kruise"
@@ -15,7 +17,8 @@ import (
 )
 
 // InPlace returns whether a pod of template from can be made one of template to in place, and if not, what prevents it. What
-// can be changed are images of containers, and labels and annotations that no environment variable reads. Where one reads what every
+// can be changed are images of containers and sidecars, images of other init containers where the set allows that (they have ended, so nothing shows it
+// before the pod is started again), and labels and annotations that no environment variable reads. Where one reads what every
 // change writes, such as the hash of the revision, nothing can be changed in place.
 func InPlace(from, to map[string]any) rollout.Change {
 	if !sameBut(from, to, stripImages) {
@@ -24,7 +27,7 @@ func InPlace(from, to map[string]any) rollout.Change {
 	if readsChange(from, to) {
 		return rollout.Change{Why: rollout.DetailFieldRef}
 	}
-	return withRestart(rollout.Change{InPlace: true}, from, to)
+	return withRestart(rollout.Change{InPlace: true, InitImages: changesInit(from, to)}, from, to)
 }
 
 // withRestart is a change in place that may restart containers, too.
@@ -53,7 +56,7 @@ func InPlaceWithResize(from, to map[string]any) rollout.Change {
 	case len(resized) > 0 && !canResize(from, to):
 		return rollout.Change{Why: rollout.DetailResize}
 	default:
-		return withRestart(rollout.Change{InPlace: true, Resize: len(resized) > 0}, from, to)
+		return withRestart(rollout.Change{InPlace: true, Resize: len(resized) > 0, InitImages: changesInit(from, to)}, from, to)
 	}
 }
 
@@ -100,21 +103,13 @@ func ownFields() []string {
 	return paths
 }
 
-// obstacle names the first kind of difference that explains why two templates that differ too much do so; resources is what to say of
-// resources.
+// obstacle names the difference because of which two templates differ too much; resources is what to say of resources.
 func obstacle(from, to map[string]any, resources rollout.Detail) rollout.Detail {
-	equal := func(strip func(spec map[string]any)) bool {
-		both := func(spec map[string]any) { stripImages(spec); strip(spec) }
-		return revision.Equal(stripped(from, both), stripped(to, both))
-	}
-	switch {
-	case equal(func(spec map[string]any) { dropField(spec, "initContainers", "image") }):
-		return rollout.DetailInitImage
-	case equal(func(spec map[string]any) { dropField(spec, "containers", "resources") }):
+	both := func(spec map[string]any) { stripImages(spec); dropField(spec, "containers", "resources") }
+	if revision.Equal(stripped(from, both), stripped(to, both)) {
 		return resources
-	default:
-		return rollout.DetailTemplate
 	}
+	return rollout.DetailTemplate
 }
 
 // stripped is a copy of template without labels and annotations, and without what strip takes out of its spec.
@@ -130,7 +125,10 @@ func stripped(template map[string]any, strip func(spec map[string]any)) map[stri
 	return template
 }
 
-func stripImages(spec map[string]any) { dropField(spec, "containers", "image") }
+func stripImages(spec map[string]any) {
+	dropField(spec, "containers", "image")
+	dropField(spec, "initContainers", "image")
+}
 
 func dropField(spec map[string]any, list, field string) {
 	items, _ := spec[list].([]any)
@@ -167,18 +165,32 @@ func changed(from, to map[string]string) map[string]*string {
 	return diff
 }
 
-// images are the images of the containers by name.
+// images are the images of all containers by name.
 func images(template map[string]any) map[string]string {
 	spec, _ := template["spec"].(map[string]any)
-	items, _ := spec["containers"].([]any)
 	found := map[string]string{}
-	for _, item := range items {
-		if c, ok := item.(map[string]any); ok {
-			name, _ := c["name"].(string)
-			found[name], _ = c["image"].(string)
+	for _, list := range []string{"initContainers", "containers"} {
+		items, _ := spec[list].([]any)
+		for _, item := range items {
+			if c, ok := item.(map[string]any); ok {
+				name, _ := c["name"].(string)
+				found[name], _ = c["image"].(string)
+			}
 		}
 	}
 	return found
+}
+
+// changesInit is whether the image of an init container differs that ends before the others start.
+func changesInit(from, to map[string]any) bool {
+	spec, _ := to["spec"].(map[string]any)
+	items, _ := spec["initContainers"].([]any)
+	before := images(from)
+	return slices.ContainsFunc(items, func(item any) bool {
+		c, _ := item.(map[string]any)
+		name, _ := c["name"].(string)
+		return c["restartPolicy"] != string(corev1.ContainerRestartPolicyAlways) && c["image"] != before[name]
+	})
 }
 
 // fieldRefs are the field paths that environment variables of the template's containers read.

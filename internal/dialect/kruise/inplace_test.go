@@ -20,7 +20,7 @@ spec: {containers: [{name: a, image: a:1, env: [{name: E, valueFrom: {fieldRef: 
 	const plain = `
 metadata: {labels: {app: x, tier: one}, annotations: {note: one}}
 spec:
-  initContainers: [{name: i, image: i:1}]
+  initContainers: [{name: i, image: i:1}, {name: m, image: m:1, restartPolicy: Always}]
   containers: [{name: a, image: a:1, resources: {limits: {cpu: "1"}}}, {name: b, image: b:1}]`
 	for _, c := range []struct {
 		name, from string
@@ -28,6 +28,10 @@ spec:
 		able       bool
 		why        rollout.Detail
 	}{
+		{"the image of a sidecar", plain, set("spec.initContainers.1.image", "m:2"), true, rollout.NoDetail},
+		{"the image of a sidecar and another one", plain, both(set("spec.initContainers.1.image", "m:2"), set("spec.containers.0.image", "a:2")), true, rollout.NoDetail},
+		{"the restart policy of a sidecar", plain, drop("spec.initContainers.1.restartPolicy"), false, rollout.DetailTemplate},
+		{"resources of a sidecar", plain, set("spec.initContainers.1.resources", map[string]any{"limits": map[string]any{"cpu": "1"}}), false, rollout.DetailTemplate},
 		{"nothing", plain, func(map[string]any) {}, true, rollout.NoDetail},
 		{"an image", plain, set("spec.containers.0.image", "a:2"), true, rollout.NoDetail},
 		{"two images", plain, both(set("spec.containers.0.image", "a:2"), set("spec.containers.1.image", "b:2")), true, rollout.NoDetail},
@@ -45,12 +49,10 @@ spec:
 			spec := template["spec"].(map[string]any)
 			spec["containers"] = append(spec["containers"].([]any), map[string]any{"name": "c", "image": "c:1"})
 		}, false, rollout.DetailTemplate},
-		{"the image of an init container", plain, set("spec.initContainers.0.image", "i:2"), false, rollout.DetailInitImage},
-		{"images of both kinds", plain, both(set("spec.initContainers.0.image", "i:2"), set("spec.containers.0.image", "a:2")), false, rollout.DetailInitImage},
 		{"resources", plain, set("spec.containers.0.resources.limits.cpu", "2"), false, rollout.DetailResources},
 		{"resources and an image", plain, both(set("spec.containers.0.resources.limits.cpu", "2"), set("spec.containers.0.image", "a:2")), false, rollout.DetailResources},
 		{"resources of an init container", plain, set("spec.initContainers.0.resources", map[string]any{"limits": map[string]any{"cpu": "1"}}), false, rollout.DetailTemplate},
-		{"resources and the image of an init container", plain, both(set("spec.containers.0.resources.limits.cpu", "2"), set("spec.initContainers.0.image", "i:2")), false, rollout.DetailTemplate},
+		{"resources and the image of an init container", plain, both(set("spec.containers.0.resources.limits.cpu", "2"), set("spec.initContainers.0.image", "i:2")), false, rollout.DetailResources},
 
 		{"a label that is read", env(`metadata.labels['tier']`), set("metadata.labels.tier", "two"), false, rollout.DetailFieldRef},
 		{"a label that is read, in other quotes", env(`metadata.labels["tier"]`), set("metadata.labels.tier", "two"), false, rollout.DetailFieldRef},
@@ -78,6 +80,28 @@ spec:
 		}
 		if back := kruise.InPlace(to, from); back.InPlace != c.able {
 			t.Errorf("%s, backwards: %+v", c.name, back)
+		}
+	}
+}
+
+// TestImagesOfInitContainers: the set decides whether they change in place.
+func TestImagesOfInitContainers(t *testing.T) {
+	from := decode(t, `{spec: {initContainers: [{name: i, image: i:1}, {name: m, image: m:1, restartPolicy: Always}], containers: [{name: a, image: a:1}]}}`)
+	want := rollout.Change{InPlace: true, InitImages: true}
+	for name, change := range map[string]func(map[string]any){
+		"alone": set("spec.initContainers.0.image", "i:2"), "with another": both(set("spec.initContainers.0.image", "i:2"), set("spec.containers.0.image", "a:2")),
+	} {
+		to := decode(t, `{spec: {initContainers: [{name: i, image: i:1}, {name: m, image: m:1, restartPolicy: Always}], containers: [{name: a, image: a:1}]}}`)
+		change(to)
+		for _, got := range []rollout.Change{kruise.InPlace(from, to), kruise.InPlace(to, from), kruise.InPlaceWithResize(from, to)} {
+			if got != want {
+				t.Errorf("%s: %+v, want %+v", name, got, want)
+			}
+		}
+	}
+	for annotation, allowed := range map[string]bool{"": false, `everynode.dev/in-place-init-images: "true"`: true, `everynode.dev/in-place-init-images: "false"`: false} {
+		if w := kruise.Digest(daemonSet(t, annotation, "")); w.Set.InitImages != allowed {
+			t.Errorf("%q: allowed %t", annotation, w.Set.InitImages)
 		}
 	}
 }

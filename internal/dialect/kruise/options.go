@@ -32,6 +32,8 @@ type Options struct {
 	Grace time.Duration
 	// CloseGate is whether it is not ready during the change also without a Grace.
 	CloseGate bool
+	// InitImages is whether images of init containers that have ended are changed in place.
+	InitImages bool
 	// Burst is how many writes one plan holds at most; a percentage of the desired nodes is rounded down, to at least 1.
 	Burst rollout.Quantity
 	// Unmarked is whether new pods are not marked as daemon pods for autoscalers.
@@ -55,6 +57,7 @@ func (o Options) complete(w *dialect.Workload) {
 	}
 	w.Set.EligibleOnly = true
 	w.Set.InPlace, w.Set.Grace, w.Set.CloseGate = o.InPlace, o.Grace, o.CloseGate
+	w.Set.InitImages = o.InitImages
 	w.NodeSelector = o.NodeSelector
 	if !o.Unmarked {
 		w.PodAnnotations = map[string]string{everynode.AutoscalerDaemonPod: "true"}
@@ -77,6 +80,7 @@ func readOptions(r *base.Reader, w *dialect.Workload, spec base.Object) Options 
 	o.Grace = grace(r, w)
 	closes := base.Annotation(r, w, everynode.InPlaceGateValue, "until then the gate stays open, unless there is a grace period")
 	o.CloseGate = ptr.Deref(closes, false)
+	o.InitImages = ptr.Deref(base.Annotation(r, w, everynode.InPlaceInitImagesValue, "until then such a change recreates pods"), false)
 	o.Unmarked = !ptr.Deref(base.Annotation(r, w, everynode.MarkForAutoscalerValue, "until then new pods are marked for autoscalers"), true)
 	warnRestarts(r, w)
 	o.PreDelete = preDelete(r, r.Optional(spec, "lifecycle"))
