@@ -157,3 +157,32 @@ func TestUndoAfterARetry(t *testing.T) {
 		w.want("", v1alpha1.PhaseFailed, "")
 	}
 }
+
+// TestUndoThatIsNeverStored: neither status can be written from an undo until its revision is the target again. The next manager cannot tell it from a new one, so
+// no node gets the revision. When the state can be written, a retry ends that.
+func TestUndoThatIsNeverStored(t *testing.T) {
+	w := canary(t, "waves: [{name: canary, nodes: {count: 3}, soak: 1h}]")
+	w.refuse()
+	w.approve("undo", "", "v2", v1alpha1.UndoRollout)
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseUndoing, "")
+	w.change("v3")
+	w.last = nil
+	w.lead()
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseRolling, "canary")
+	w.s.Set.Update, w.s.Revisions[1].Number = 1, 9
+	w.last = nil
+	w.lead()
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseUndoing, "")
+	if got := w.have(0); got != "abcdefghij" {
+		t.Fatalf("%s have the committed revision", got)
+	}
+	w.store()
+	w.pass(time.Second)
+	w.approve("retry", "", "v2", v1alpha1.Retry)
+	w.pass(time.Second)
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseRolling, "canary")
+}

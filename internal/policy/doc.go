@@ -37,7 +37,8 @@
 //
 // A decision names the committed revision in the status together with its mark, and the mark is written first. A manager that dies between the two leaves a mark
 // that does not count: the last waves are judged again with the progress in the status, and the revision is committed again. The same holds for a failure: the
-// revision is judged again.
+// revision is judged again. If the template changes before the next manager decides, the revision that the status names stays the committed one, and an undo of the
+// new template returns to that: no mark alone may choose what nodes return to.
 //
 // # Decisions
 //
@@ -47,7 +48,8 @@
 //   - Approve, Promote and Retry have no effect before. Else a new leader that does not find the state would count the decision again.
 //   - A Retry begins the attempt that its state names, so it begins the same one for each leader. What the status has of an earlier attempt does not count then.
 //   - Reject and Undo have their effect at once, also while no state can be stored: they let no node get the target. An Undo has effect on the attempt that its state
-//     names. A Retry gets no state before that of each earlier Undo is stored, so an Undo does not end the attempt that the Retry begins.
+//     names. A Retry gets no state before that of each earlier Undo is stored, so an Undo does not end the attempt that the Retry begins. While neither status
+//     can be written, a new leader cannot distinguish an earlier Undo or Reject from a new one: it has its effect again if its revision becomes the target again.
 //
 // # Vocabulary
 //
