@@ -379,12 +379,12 @@ func dialectExceptions() exceptions {
 	return exceptions{
 		"the definitions, the webhooks and the image pulls of OpenKruise's API": {
 			"internal/manager/definitions.go", "internal/manager/leader.go", "internal/manager/options.go", "internal/manager/place.go", "internal/manager/pulls.go",
-			"internal/manager/run.go", "internal/webhook/certs/publisher.go", "internal/cli/doctor/doctor.go", "internal/cli/doctor/kruise.go", "internal/cli/doctor/uninstall.go",
+			"internal/manager/run.go", "internal/webhook/certs/publisher.go", "internal/webhook/certs/watch.go", "internal/cli/doctor/doctor.go", "internal/cli/doctor/kruise.go", "internal/cli/doctor/uninstall.go",
 		},
 		"the probe for other controllers of apps/v1":   {"internal/cli/doctor/others.go"},
 		"which dialects fit a cluster":                 {"internal/cli/doctor/install.go"},
 		"a verb that replaces the other project":       {"internal/cli/adopt/adopt.go", "internal/cli/adopt/definitions.go", "internal/cli/adopt/openyurt.go"},
-		"a rollout policy, and not the dialect policy": {"internal/cli/explain/policy.go", "internal/cli/plan/plan.go", "internal/cli/policies/init.go"},
+		"a rollout policy, and not the dialect policy": {"internal/cli/explain/policy.go", "internal/cli/plan/plan.go", "internal/cli/plan/madeby.go", "internal/cli/dashboard/verb.go", "internal/cli/policies/init.go"},
 		"ads/NAME, and what is shown of such pods":     {"internal/cli/inspect/inspect.go", "internal/cli/resolver/reference.go", "internal/cli/resolver/set.go"},
 		"a verb for pods that are changed in place":    {"internal/cli/edit/restart.go"},
 		"a note that OpenYurt's annotations count not": {"internal/cli/installed/installed.go"},
