@@ -66,11 +66,12 @@ func startInCluster(t *testing.T, s *harness.Space) *inCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, config := &url.URL{}, rest.CopyConfig(s.Cluster.Plane.RESTConfig())
-	if api, err = url.Parse(config.Host); err != nil {
-		t.Fatal(err)
+	config := rest.CopyConfig(s.Cluster.Plane.RESTConfig())
+	api, err := url.Parse(config.Host)
+	if err == nil {
+		err = rest.LoadTLSFiles(config)
 	}
-	if err := rest.LoadTLSFiles(config); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	files := map[string][]byte{"tls.crt": certificate, "tls.key": key, "ca.crt": config.CAData}
