@@ -20,6 +20,15 @@ type Template struct {
 	Refused string
 }
 
+// Reported is what a program that changes no template knows of it: who owns it, and whether the status of the policy reports that a change was refused.
+func Reported(st *v1alpha1.SetStatus, owners []string) *Template {
+	known := &Template{Owners: owners}
+	if st != nil && blocks(st, blockedRefused) {
+		known.Refused = "the API server refuses it."
+	}
+	return known
+}
+
 // The reasons in blocking for an undo that changes the template.
 const (
 	blockedUndone  = "Undone"

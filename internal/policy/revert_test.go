@@ -207,6 +207,25 @@ func TestTemplateThatMustNotBeChanged(t *testing.T) {
 	}
 }
 
+// A program that only shows decisions comes to the same, and asks for no change of the template.
+func TestUndoThatIsShown(t *testing.T) {
+	w := alongside(t, judged)
+	w.pass(time.Second)
+	w.stored = nil
+	w.template, w.restored = policy.Reported(w.last, nil), true
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseUndoing, "canary")
+	w.reverts(rollout.NoRevision)
+	w.last.Blocking = []v1alpha1.Blocking{{Reason: "UndoRefused", Message: "forbidden"}}
+	w.template, w.restored = policy.Reported(w.last, nil), true
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	w.reverts(rollout.NoRevision)
+	if got := policy.Reported(nil, []string{"helm"}); len(got.Owners) != 1 || got.Refused != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A change that is refused is reported once, and tried again; then the undo goes on.
 func TestTemplateThatCannotBeChanged(t *testing.T) {
 	w := alongside(t, judged)

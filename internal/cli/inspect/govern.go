@@ -127,7 +127,7 @@ func (g *Governance) Adopt(view *live.View) {
 func (g *Governance) Input(view *live.View) *policy.Input {
 	in := &policy.Input{
 		Snapshot: &view.Snapshot, Labels: view.Labels, Revisions: policyinput.Revisions(view.Workload, view.History, nil, policyinput.Digests(view.History)), Set: g.Set, Approvals: g.Approvals,
-		Last: g.Stored, Restored: true, Neighbours: g.Neighbours,
+		Last: g.Stored, Restored: true, Neighbours: g.Neighbours, Template: policy.Reported(g.Stored, view.Workload.TemplateOwners),
 	}
 	for _, p := range g.Policies {
 		in.Policies = append(in.Policies, p.Rules)

@@ -87,6 +87,7 @@ func newGovernor(f *prediction) *governor {
 	if in == nil {
 		return nil
 	}
+	in.Template = nil // the plan changes no template
 	g := &governor{in: in, changes: f.view.Changes(), template: f.view.Snapshot.Set.Update, revisions: f.view.Snapshot.Revisions, begin: f.view.Snapshot.Now, now: f.view.Snapshot.Now, last: in.Last, reached: map[string]bool{}}
 	if target := f.view.Snapshot.Set.Update; target >= len(in.Revisions) {
 		in.Revisions = append(slices.Clone(in.Revisions), policy.Revision{Same: target}) // it will be written
