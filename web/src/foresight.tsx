@@ -99,7 +99,7 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
     }
     setBusy(false);
   };
-  const edits = Object.keys(flags), ofPolicy = head.policy ? "right:policy" : "right:new-policy";
+  const edits = Object.keys(flags), ofPolicy = head.policy ? "right:change-policy" : "right:create-policy";
   const denied = (edits.some((f) => f !== "policy") && rights?.apply) || (policy !== undefined && rights?.[ofPolicy]) || "";
   return (
     <Fragment>

@@ -29,7 +29,7 @@ function readRights(path: string): Promise<Record<string, string>> {
   return answer;
 }
 
-/** useRights returns why the user may not use verbs: by verb, and for rights, as right:policy. */
+/** useRights returns why the user may not use verbs: by verb, and for rights, as right:change-policy. */
 export function useRights(namespace: string, set: string): Record<string, string> | undefined {
   const [rights, setRights] = useState<Record<string, string>>();
   useEffect(() => {

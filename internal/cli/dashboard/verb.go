@@ -42,8 +42,8 @@ type verb struct {
 // The rights that verbs need.
 const (
 	changeSet    = "set"
-	changePolicy = "policy"
-	createPolicy = "new-policy"
+	changePolicy = "change-policy"
+	createPolicy = "create-policy"
 	decide       = "approval"
 	changePod    = "pod"
 )
@@ -55,7 +55,7 @@ func planFlags() []string {
 
 const (
 	// policyFlag has a rollout policy as text: the verb reads it from its standard input.
-	policyFlag = "policy"
+	policyFlag = plan.PolicyFlag
 	// offFlag ends a canary, in place of a selector.
 	offFlag = "off"
 	// allFlag releases all pods that wait for a hook, in place of those on a node.
@@ -295,7 +295,7 @@ func (s *server) play(ctx context.Context, asked *request, words, args []string)
 	return result
 }
 
-// rights answers with why the user may not use verbs on a set: a text for each verb, and for each right, as right:policy.
+// rights answers with why the user may not use verbs on a set: a text for each verb, and for each right, as right:change-policy.
 func (s *server) rights(w http.ResponseWriter, r *http.Request) {
 	key, err := keyOf(r)
 	if err != nil {

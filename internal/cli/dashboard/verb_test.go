@@ -99,7 +99,7 @@ func TestRightsForActions(t *testing.T) {
 	w.read(http.MethodGet, "/api/rights"+setQuery, "", &missing)
 	for name, right := range map[string]string{
 		"canary": `"patch" on "daemonsets.apps.kruise.io"`, "restart": `"patch" on "daemonsets.apps.kruise.io"`, "suspend": `"patch" on "rolloutpolicies.everynode.dev"`,
-		"release": `"patch" on "pods"`, "right:policy": `"patch" on "rolloutpolicies.everynode.dev"`, "right:new-policy": `"create" on "rolloutpolicies.everynode.dev"`,
+		"release": `"patch" on "pods"`, "right:change-policy": `"patch" on "rolloutpolicies.everynode.dev"`, "right:create-policy": `"create" on "rolloutpolicies.everynode.dev"`,
 	} {
 		if !strings.Contains(missing[name], right) {
 			t.Errorf("%s is said to need %q, want %s", name, missing[name], right)

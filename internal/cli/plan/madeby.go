@@ -35,7 +35,7 @@ func (d *Document) MadeBy(ctx context.Context, c *options.Clients, flags map[str
 		return err
 	}
 	flags = maps.Clone(flags)
-	delete(flags, policyFlag)
+	delete(flags, PolicyFlag)
 	made, err := editOf(set, flags)
 	if err != nil {
 		return err
@@ -46,12 +46,9 @@ func (d *Document) MadeBy(ctx context.Context, c *options.Clients, flags map[str
 	return nil
 }
 
-// policyFlag is the flag with the policy to plan for. MadeBy takes its content in place of a file.
-const policyFlag = "policy"
-
 // madeForPolicy returns an error unless the document was made for the policy in the flags.
 func (d *Document) madeForPolicy(flags map[string]string) error {
-	text, given := flags[policyFlag]
+	text, given := flags[PolicyFlag]
 	switch {
 	case given != (d.PolicyFile != nil):
 		return options.Usagef("the plan for %s is not the one of these values: make it again", d.Set)

@@ -53,6 +53,9 @@ const planExample = `  # What would a new image do?
   kubectl everynode plan ads/agent --max-unavailable 10% -o json >plan.json
   kubectl everynode apply --plan plan.json`
 
+// PolicyFlag is the flag with the policy to plan for. MadeBy takes the content of the file in its place.
+const PolicyFlag = "policy"
+
 // New returns the command plan.
 func New(o *options.Options) *cobra.Command {
 	a := &asked{}
@@ -74,8 +77,8 @@ func New(o *options.Options) *cobra.Command {
 	}
 	a.addFlags(cmd)
 	cmd.Flags().BoolVar(&a.local, "local", false, "Set defaults locally, without a dry run on the server.")
-	cmd.Flags().StringVar(&a.policy, "policy", "", "A file with a RolloutPolicy to plan for, in place of the one of the cluster; - is the standard input.")
-	if err := cmd.MarkFlagFilename("policy", "yaml", "yml", "json"); err != nil {
+	cmd.Flags().StringVar(&a.policy, PolicyFlag, "", "A file with a RolloutPolicy to plan for, in place of the one of the cluster; - is the standard input.")
+	if err := cmd.MarkFlagFilename(PolicyFlag, "yaml", "yml", "json"); err != nil {
 		panic(err) // the flag does not exist: every test that creates a command finds this
 	}
 	cmd.Flags().StringArrayVar(&a.whatIf, "what-if", nil, "failed=NODE,...: what if containers of the new revision crash on these nodes (* for all)? Can be repeated.")
