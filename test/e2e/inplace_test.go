@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -141,6 +143,14 @@ func inPlaceCrash(t *testing.T) {
 	if len(tried) != 1 {
 		t.Errorf("nodes %v have the image that crashes, want one", tried)
 	}
+	// By then the kubelet delays the next start of the bad image by 40 seconds. That does not hold the good one.
+	s.Poll("the container has crashed again and again", func() error {
+		if n := restarts(s.View().PodOn(set, tried[0]), set); n < 4 {
+			return fmt.Errorf("it was restarted %d times", n)
+		}
+		return nil
+	})
+	asked := time.Now()
 	s.roll(one)
 	s.keptPods(before)
 	for _, node := range s.Nodes {
@@ -153,6 +163,10 @@ func inPlaceCrash(t *testing.T) {
 		if err := overlaps(events); err != nil || last.Event != "start" || last.Version != "v1" {
 			t.Errorf("the journal of node %s ends with %+v (%v)", node, last, err)
 		}
+		if took := last.Time.Sub(asked); took > 10*time.Second {
+			t.Errorf("on node %s the good image was started %v after the undo", node, took)
+		}
+		t.Logf("the good image was started %v after the undo", last.Time.Sub(asked))
 	}
 	if body, err := s.fromOutside(before[tried[0]].Status.PodIP, port, "/"); err != nil || !strings.HasPrefix(body, "v1 ") {
 		t.Errorf("after the undo the pod answers %q (%v)", body, err)
