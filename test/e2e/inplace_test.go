@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,6 +24,7 @@ func TestInPlace(t *testing.T) {
 	t.Run("SameDigest", inPlaceSameDigest)
 	t.Run("CrashAndUndo", inPlaceCrash)
 	t.Run("Restart", inPlaceRestart)
+	t.Run("Sidecar", inPlaceSidecar)
 }
 
 // inPlaceImage: pod, address and the other container stay; the one container is started once more.
@@ -210,4 +212,25 @@ func (s *stage) restartInPlace(container string, first, second int32) {
 	s.Wait("all pods were restarted", harness.RolledOut(set, asked.GetGeneration(), count), harness.EachPod(set, "restarted", func(pod *corev1.Pod) bool {
 		return restarts(pod, set) == first && restarts(pod, side) == second
 	}))
+}
+
+// inPlaceSidecar: a sidecar among the init containers gets another image, and nothing else is started again.
+func inPlaceSidecar(t *testing.T) {
+	s := newStage(t, advancedInPlace())
+	s.run(func(ds *appsv1.DaemonSet) {
+		sidecar := container(side, sidePort)
+		sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+		ds.Spec.Template.Spec.InitContainers = []corev1.Container{sidecar}
+	})
+	before := s.pods()
+	recorder := s.ObserveAdvanced(set)
+	generation := s.patch(jsonPatch, fmt.Sprintf(`[{"op": "replace", "path": "/spec/template/spec/initContainers/0/image", "value": %q}]`, two))
+	s.Wait("all sidecars run "+two, harness.RolledOut(set, generation, count), harness.EachPod(set, "with its sidecar restarted", func(pod *corev1.Pod) bool {
+		return pod.Status.InitContainerStatuses[0].RestartCount == 1
+	}))
+	s.keptPods(before)
+	s.sameContainers(before)
+	s.ran(set, "v1")
+	s.ran(side, "v1", "v2")
+	s.Judge(recorder)
 }
