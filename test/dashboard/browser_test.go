@@ -4,6 +4,7 @@ package dashboard
 
 import (
 	"context"
+	_ "embed" // for axe
 	"flag"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -26,8 +28,10 @@ import (
 // pictures is where TestSmokeBrowser writes screenshots: go test ./dashboard -run TestSmokeBrowser -pictures "$PWD/../docs/images"
 var pictures = flag.String("pictures", "", "the directory where screenshots are written; none without it")
 
-// axe is a file with the script of axe-core, for example from its npm package: -axe "$PWD/axe.min.js". Without it the pages are not checked with it.
-var axe = flag.String("axe", "", "the file axe.min.js of axe-core, with which pages are checked; none without it")
+// axe is the script of axe-core, with which pages are checked: axe.min.js of its npm package 4.14.1, unchanged, next to its licences. The page does not contain it.
+//
+//go:embed testdata/axe/axe.min.js
+var axe string
 
 // hostile is a message that is harmful as markup.
 const hostile = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>`
@@ -152,21 +156,18 @@ func (b *browser) picture(name string) {
 // violations are what axe-core finds wrong with a page: its rule, and where.
 const violations = `axe.run().then((r) => r.passes.length === 0 ? ["nothing was checked"] : r.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((n) => n.target.join(" ")).slice(0, 3).join(", ")))`
 
-// accessible checks a page with axe-core, if it is there.
+// accessible checks a page with axe-core, in both of its colour schemes.
 func (b *browser) accessible(page string) {
 	b.t.Helper()
-	if *axe == "" {
-		return
-	}
-	script, err := os.ReadFile(*axe)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	var found []string
 	await := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
-	b.does("axe", chromedp.Evaluate(string(script)+"; null", nil), chromedp.Evaluate(violations, &found, await))
-	for _, one := range found {
-		b.t.Errorf("%s: %s", page, one)
+	b.does("loading axe", chromedp.Evaluate(axe+"; null", nil))
+	for _, scheme := range []string{"dark", "light"} {
+		var found []string
+		colours := emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}})
+		b.does("axe", colours, until(fmt.Sprintf("matchMedia('(prefers-color-scheme: %s)').matches", scheme)), chromedp.Evaluate(violations, &found, await))
+		for _, one := range found {
+			b.t.Errorf("%s, %s: %s", page, scheme, one)
+		}
 	}
 }
 

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/chromedp"
+
+	"everynode.dev/everynode/test/harness"
+)
+
+// field is a field of the set, as kubectl prints it.
+func field(s *harness.Space, path string) string {
+	return s.Kubectl("get", "daemonsets.apps.kruise.io", set, "-o", "jsonpath={"+path+"}")
+}
+
+// fields waits until fields of the set have values.
+func fields(s *harness.Space, what string, want map[string]string) {
+	s.Poll(what, func() error {
+		for path, value := range want {
+			if now := field(s, path); now != value {
+				return fmt.Errorf("%s is %q", path, now)
+			}
+		}
+		return nil
+	})
+}
+
+// acts opens the dialog of an action, enters a value, if there is one, looks at what it would do, and does it.
+func (b *browser) acts(verb, value, would, line string) {
+	b.t.Helper()
+	steps := []chromedp.Action{press(named(".actions > button", verb)), chromedp.WaitVisible("dialog[open]")}
+	if value != "" {
+		steps = append(steps, until(find("dialog button.main")+".disabled"), enter("dialog input", value), press(find("dialog button[type=submit]")))
+	}
+	steps = append(steps,
+		until(fmt.Sprintf("(document.querySelector('dialog pre')?.innerText || '').includes(%q)", would)),
+		until(fmt.Sprintf("document.querySelector('dialog h2').innerText.startsWith(%q)", verb+" ")),
+		until(fmt.Sprintf("document.querySelector('dialog .line code').innerText === %q", line)))
+	b.does(verb, steps...)
+	b.accessible(verb)
+	b.does(verb+", confirmed", press(find("dialog button.main")), press(named("dialog .buttons button", "Close")), until(`!document.querySelector("dialog")`))
+}
+
+const rolling = ".spec.updateStrategy.rollingUpdate."
+
+// TestActions does by the page what the verbs of the plugin do: each says first what it would do, and has the command for a shell.
+func TestActions(t *testing.T) {
+	b := browse(t)
+	s := shared.Cluster(t).Space(t, nodes)
+	s.LabelNode(s.Nodes[0], "dashboard-canary", "yes")
+	s.Apply(strings.Replace(advancedSet(s), `"spec": {`, `"spec": {"lifecycle": {"preDelete": {"labelsHandler": {"hold": "yes"}}},`, 1))
+	defer s.Apply(onePolicy(s))()
+	d := start(t, s)
+	b.does("the set at rest", log.Enable(), chromedp.Navigate(d.url), press(find(`table.sets a`)), until(count(".cell.g1")+" === 6"))
+	of := " -n " + s.Name + " ads/" + set
+	b.acts("partition", "50%", "partition set to 50%", "kubectl everynode partition"+of+" 50%")
+	b.acts("canary", "dashboard-canary=yes", "canary on nodes that match dashboard-canary=yes", "kubectl everynode canary"+of+" dashboard-canary=yes")
+	fields(s, "a partition and a canary", map[string]string{rolling + "partition": "50%", rolling + "selector.matchLabels.dashboard-canary": "yes"})
+	b.does("what a form begins with", until(`document.querySelector(".foresight input:not(.wide)").placeholder === "50%"`))
+	b.acts("partition", "0", "partition set to 0", "kubectl everynode partition"+of+" 0")
+	b.acts("suspend", "", "suspended", "kubectl everynode suspend"+of)
+	b.acts("resume", "", "resumed", "kubectl everynode resume"+of)
+	b.acts("pause", "", "paused", "kubectl everynode pause"+of)
+	fields(s, "a pause", map[string]string{rolling + "paused": "true"})
+	b.acts("resume", "", "resumed", "kubectl everynode resume"+of)
+
+	s.Kubectl("label", "pods", "--all", "hold=yes")
+	b.acts("set-image", "agent="+harness.Image2, "image updated", "kubectl everynode set-image"+of+" agent="+harness.Image2)
+	b.does("the pod of the canary, which waits for its hook", until(count(".cell.g4")+" === 1"), press(find(".cell.g4")),
+		press(named(".panel button", "release the pod from its hook")), until(`(document.querySelector("dialog pre")?.innerText || "").includes("released: removed label hold=yes")`),
+		until(`document.querySelector("dialog .line code").innerText === "kubectl everynode pre-delete release -n `+s.Name+` node/`+s.Nodes[0]+` ads/`+set+`"`),
+		press(find("dialog button.main")), press(named("dialog .buttons button", "Close")))
+	s.Poll("the pod of the canary is updated", func() error {
+		if now := images(t, s)[s.Nodes[0]]; now != harness.Image2 {
+			return fmt.Errorf("its image is %q", now)
+		}
+		return nil
+	})
+	b.quiet()
+}
+
+// TestForesightOfAPolicy edits the canary, and then the rollout policy, in the page: the plan shows what would come of it, and nothing is changed before it is
+// applied. Then the rollout goes as the new policy says.
+func TestForesightOfAPolicy(t *testing.T) {
+	b := browse(t)
+	s := shared.Cluster(t).Space(t, nodes)
+	s.LabelNode(s.Nodes[0], "dashboard-canary", "yes")
+	s.Apply(advancedSet(s))
+	defer s.Apply(onePolicy(s))()
+	d := start(t, s)
+	b.does("the set at rest", log.Enable(), chromedp.Navigate(d.url), press(find(`table.sets a`)), until(count(".cell.g1")+" === 6"))
+	const selector = ".foresight label:nth-of-type(3) input"
+	b.does("a plan for a canary", press(find(".foresight summary")), enter(".foresight input.wide", harness.Image2), enter(selector, "dashboard-canary=yes"),
+		press(find(".foresight button[type=submit]")), until(`(document.querySelector("[data-plan]")?.innerText || "").includes("1 recreate, 5 wait")`),
+		until(`document.querySelector("[data-plan] .line").innerText.includes("--selector=dashboard-canary=yes")`))
+	b.does("a plan for the policy of the cluster", chromedp.Evaluate(find(selector)+".focus(); "+find(selector)+".select(); document.execCommand('delete')", nil),
+		press(find(".foresight input[type=checkbox]")), until(`document.querySelector(".foresight textarea").value.includes("name: waves")`))
+	two := strings.Replace(onePolicy(s), `{"name": "all", "nodes": {"percent": 100}}`,
+		`{"name": "two", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "rest", "nodes": {"percent": 100}}`, 1)
+	two = strings.Join(strings.Fields(two), " ") // an input gets what a person types
+	b.does("a plan for another policy", enter(".foresight textarea", two), press(find(".foresight button[type=submit]")),
+		until(`(document.querySelector("[data-plan]")?.innerText || "").includes("wave two: 2 nodes")`), until(`document.querySelector("[data-plan]").innerText.includes("then needs an approval")`),
+		until(`document.querySelector("[data-plan] .line code").innerText.includes("--policy=policy.yaml")`))
+	b.accessible("a plan for a policy")
+	if now := s.Kubectl("get", "rolloutpolicies.everynode.dev", "waves", "-o", "jsonpath={.spec.waves[*].name}"); now != "all" || field(s, ".spec.template.spec.containers[0].image") != harness.Image {
+		t.Fatalf("a plan has changed the policy to %s, or the set", now)
+	}
+	s.Kubectl("patch", "rolloutpolicies.everynode.dev", "waves", "--type=merge", "-p", `{"spec": {"waves": [{"name": "every", "nodes": {"percent": 100}}]}}`)
+	b.refused("rolloutpolicy/waves has been changed (generation 2, not 1)", "wave two: 2 nodes")
+	b.does("the change", press(find("[data-plan] button.main")), until(`(document.querySelector("dialog pre")?.innerText || "").includes("rolloutpolicy/waves would be edited:")`),
+		until(`document.querySelector("dialog .line code").innerText === "kubectl everynode apply -n `+s.Name+` --with-policy --plan=plan.json"`),
+		press(find("dialog button.main")), until(`document.querySelector("dialog pre").innerText.includes("rolloutpolicy/waves was edited: generation 3")`),
+		press(named("dialog .buttons button", "Close")))
+	b.does("the first wave, and no more", until(`document.querySelector(".waves")?.innerText.includes("needs an approval, waits")`), until(count(".cell.g1")+" === 2"))
+	updated := 0
+	for _, image := range images(t, s) {
+		if image == harness.Image2 {
+			updated++
+		}
+	}
+	if updated != 2 {
+		t.Errorf("%d nodes are updated before the approval, and the plan has 2", updated)
+	}
+	b.acts("approve", "", "approved", "kubectl everynode approve"+" -n "+s.Name+" ads/"+set)
+	b.does("the rest, and the outcome", until(count(".cell.g1")+" === 6"), until(`(document.querySelector("[data-applied='as planned']")?.innerText || "").includes("6 of 6 nodes")`))
+	b.quiet()
+}
+
+// TestAFailedVersionIsUndone: the policy undoes a version that cannot start; the page says that it failed and why, in the list, for the revision, and at the wave.
+func TestAFailedVersionIsUndone(t *testing.T) {
+	b := browse(t)
+	s := shared.Cluster(t).Space(t, nodes)
+	s.Run(set, harness.WithBudget("2", "0"))
+	defer s.Apply(fmt.Sprintf(`{"apiVersion": "everynode.dev/v1alpha1", "kind": "RolloutPolicy", "metadata": {"name": "waves", "namespace": %q}, "spec": {
+		"targets": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": %q}],
+		"waves": [{"name": "canary", "nodes": {"count": 2}}, {"name": "rest", "nodes": {"percent": 100}}],
+		"failure": {"nodeDeadline": "2m", "waitingReasons": ["ImagePullBackOff"], "action": "Undo"}}}`, s.Name, set))()
+	d := start(t, s)
+	b.does("the set at rest", log.Enable(), chromedp.Navigate(d.url), press(find(`table.sets a`)), until(count(".cell.g1")+" === 6"),
+		until(`document.body.innerText.includes("Waves of rolloutpolicy/waves")`))
+	s.Update(set, harness.WithImage(harness.BrokenImage))
+	b.does("the failure", until(`document.querySelector(".summary").innerText.includes("The revision has failed: Wave canary failed")`),
+		until(`document.querySelector(".waves").innerText.includes("failed")`), until(`[...document.querySelectorAll("td")].some((e) => e.innerText.includes("failed: Wave canary failed"))`))
+	s.Poll("the nodes have returned", func() error {
+		for node, image := range images(t, s) {
+			if image != harness.Image {
+				return fmt.Errorf("%s has %s", node, image)
+			}
+		}
+		return nil
+	})
+	b.does("the offer to try it again, and none to approve", until(`[...document.querySelectorAll(".actions > button")].map((e) => e.innerText).includes("retry")`),
+		until(`![...document.querySelectorAll(".actions > button")].map((e) => e.innerText).includes("approve")`))
+	b.accessible("a failed version")
+	b.does("the list", press(find(`main a[href="#/"]`)), until(`[...document.querySelectorAll("table.sets td")].some((e) => e.innerText.includes("Failed"))`))
+	b.accessible("the list with a failure")
+	b.quiet()
+}
