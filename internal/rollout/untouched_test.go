@@ -25,7 +25,7 @@ func theLongWay(s Snapshot) (p Plan, taken int) {
 // TestUntouchedNodesAreAsVisitNodeFindsThem, with every way in which a node can be less than untouched among them.
 func TestUntouchedNodesAreAsVisitNodeFindsThem(t *testing.T) {
 	taken := 0
-	for i := range randomCount() / 10 {
+	for i := range 4000 { // few have a node where all is well
 		s := randomSnapshot(i)
 		want, calm := theLongWay(s)
 		if got := Decide(s); !reflect.DeepEqual(got, want) {
