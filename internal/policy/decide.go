@@ -368,7 +368,7 @@ func (r *run) pace() {
 		for i := range r.s.Nodes {
 			if member(&r.s.Nodes[i]) {
 				members++
-				if r.left[i] && r.standing[i].InFlight {
+				if r.absent(i) {
 					absent++
 				}
 			}

@@ -157,3 +157,36 @@ func TestRestartsOfAChangeInPlaceDoNotCount(t *testing.T) {
 		}
 	}
 }
+
+// Nodes that were broken before their update count in the pace until they have had nodeDeadline to become available: otherwise all of them would be updated at once,
+// and if they never become available, they do not hold the others for ever.
+func TestThePaceOfBrokenNodes(t *testing.T) {
+	w := newWorld(t, "pace: {maxUpgrading: 2}\nfailure: {nodeDeadline: 1m}")
+	for i := range w.s.Nodes {
+		w.put(w.s.Nodes[i].Name, 0, false)
+	}
+	w.pass(0)
+	w.pass(time.Second) // the status that names them is stored
+	stillBroken := func(want string) {
+		t.Helper()
+		got := w.roll()
+		if got != want {
+			t.Errorf("updates start on %q, want %q", got, want)
+		}
+		for _, name := range strings.Split(got, "") {
+			if name != "" {
+				w.put(name, 1, false)
+			}
+		}
+	}
+	stillBroken("ab")
+	w.pass(time.Second)
+	stillBroken("")
+	w.pass(59 * time.Second)
+	stillBroken("")
+	if w.out.Wake != w.s.Now.Add(time.Second) {
+		t.Errorf("the next look is at %v, want in a second", w.out.Wake)
+	}
+	w.pass(time.Second)
+	stillBroken("cd")
+}

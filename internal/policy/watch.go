@@ -26,6 +26,8 @@ type watched struct {
 	uid string
 	// down is how long the node has had no available pod of the revision, as far as that counts. Before its update it is how long it has not been ready.
 	down time.Duration
+	// age is how long the node has had that pod.
+	age time.Duration
 	// restarts are those of the pod that do not count.
 	restarts uint16
 	// before is whether the node had no available pod when its update began, and has had none since.
@@ -96,6 +98,23 @@ func (r *run) leaveOutBroken() {
 		w := r.out.Watch.nodes[r.s.Nodes[i].Name]
 		r.left[i] = r.left[i] || w.before && w.uid != "" && !r.standing[i].Available
 	}
+}
+
+// absent is whether an update that has begun on a node does not count in the pace, because the node is left out. One that was broken before its update counts until
+// its new pod has had nodeDeadline to become available: many broken nodes would all be updated at once otherwise.
+func (r *run) absent(i int) bool {
+	n := &r.s.Nodes[i]
+	if !r.left[i] || !r.standing[i].InFlight {
+		return false
+	}
+	if r.p.Failure == nil || r.leftOut(n) {
+		return true
+	}
+	rest := r.p.Failure.NodeDeadline - r.out.Watch.nodes[n.Name].age
+	if rest > 0 {
+		r.wakeAt(r.s.Now.Add(rest))
+	}
+	return rest <= 0
 }
 
 // noteWait is how long a node with a broken pod waits for the status that names it. After that it is updated without.
@@ -176,8 +195,10 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	case known && r.timed(n, p):
 		w.down += max(r.in.Elapsed, 0)
 	}
-	if w.uid != p.UID {
-		w.uid, w.restarts = p.UID, r.earlierRestarts(p)
+	if w.uid == p.UID {
+		w.age += max(r.in.Elapsed, 0)
+	} else {
+		w.uid, w.age, w.restarts = p.UID, 0, r.earlierRestarts(p)
 	}
 	return w, !st.Available || w.restarts > 0 || r.s.Set.InPlace || known && r.undoing
 }
