@@ -132,7 +132,7 @@ func TestJoiningNodesDoNotGetAFailedRevision(t *testing.T) {
 			w.join("k", w.s.Now, 0)
 			w.node("k").Pods = nil
 			w.pass(time.Second)
-			if w.roll(); w.node("k").Pods == nil || w.node("k").Pods[0].Revision != 0 {
+			if w.roll(); len(w.node("k").Pods) != 1 || w.node("k").Pods[0].Revision != 0 {
 				t.Errorf("the node that joins gets %+v, want a pod of v1", w.node("k").Pods)
 			}
 		})

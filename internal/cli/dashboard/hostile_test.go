@@ -53,13 +53,13 @@ func FuzzTexts(f *testing.F) {
 		w := open(t, named(t, text))
 		whole := string([]rune(text)) // JSON has a replacement for each byte that is no UTF-8
 		for _, path := range []string{"/api/sets", "/api/set" + setQuery, "/api/node?name=node-2", "/api/cell" + setQuery + "&node=node-2", "/api/rights" + setQuery, "/api/set?namespace=default&set=" + url.QueryEscape(text), "/api/node?name=" + url.QueryEscape(text)} {
-			checkAnswer(t, w.request(t.Context(), http.MethodGet, path, ""))
+			checkAnswer(t, w.request(t.Context(), http.MethodGet, path, "")) //nolint:bodyclose // checkAnswer closes it
 		}
 		body, err := json.Marshal(map[string]string{"verb": text, "namespace": "default", "set": text})
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkAnswer(t, w.request(t.Context(), http.MethodPost, "/api/verb", string(body)))
+		checkAnswer(t, w.request(t.Context(), http.MethodPost, "/api/verb", string(body))) //nolint:bodyclose // checkAnswer closes it
 
 		var m message
 		w.read(http.MethodGet, "/api/node?name=node-2", "", &m)

@@ -158,7 +158,7 @@ func (h *house) read(r *http.Request, into any) int {
 // follow opens a stream, and returns its first message and a function that waits for its end.
 func (h *house) follow(path, token string) (first string, ended func()) {
 	h.t.Helper()
-	answer := h.send(h.request(h.t.Context(), http.MethodGet, path, "", token))
+	answer := h.send(h.request(h.t.Context(), http.MethodGet, path, "", token)) //nolint:bodyclose // ended closes it
 	if answer.StatusCode != http.StatusOK || answer.ProtoMajor != 2 {
 		h.t.Fatalf("%s: %s by %s", path, answer.Status, answer.Proto)
 	}

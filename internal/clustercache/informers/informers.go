@@ -43,7 +43,7 @@ type Feed struct {
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
 	// Pods reads pods (NewPods); nil for Client, which decodes more of them.
-	Pods typedcorev1.PodsGetter
+	Pods    typedcorev1.PodsGetter
 	Sources []dialect.Source
 	// Nodes, if not nil, is handed all nodes that the index is.
 	Nodes NodeStore

@@ -38,7 +38,7 @@ func podsToDecode() map[string]*corev1.Pod {
 		p.Status.Phase, p.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", RestartCount: 2, Image: "i:1"}}
 		for _, who := range []string{"kubelet", "everynode-manager"} {
-			p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{Manager: who, Operation: "Update", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{}}`)}})
+			p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{Manager: who, Operation: "Update", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{}}`)})
 		}
 		if owner != nil {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "n"}, *owner}

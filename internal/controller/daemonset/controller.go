@@ -484,19 +484,3 @@ func (p *pass) apply(ctx context.Context, h *clustercache.Resolved, s *rollout.S
 	}
 	return after, errors.Join(err, p.truncateHistory(ctx, h))
 }
-
-// mayAdopt asks the API server itself whether the set is still there and not being deleted (as upstream; see
-// kubernetes/kubernetes#42639).
-func (p *pass) mayAdopt(ctx context.Context) error {
-	live, err := p.live(ctx)
-	switch {
-	case err != nil:
-		return err
-	case live.GetUID() != p.w.UID:
-		return fmt.Errorf("%s was recreated: its uid is %s, wanted %s", p.key, live.GetUID(), p.w.UID)
-	case live.GetDeletionTimestamp() != nil:
-		return fmt.Errorf("%s is being deleted", p.key)
-	default:
-		return nil
-	}
-}

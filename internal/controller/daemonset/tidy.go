@@ -5,6 +5,7 @@ package daemonset
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -130,4 +131,20 @@ func (p *pass) neededOrphans(h *clustercache.Resolved, orphans []clustercache.Re
 		}
 	}
 	return needed, others
+}
+
+// mayAdopt asks the API server itself whether the set is still there and not being deleted (as upstream; see
+// kubernetes/kubernetes#42639).
+func (p *pass) mayAdopt(ctx context.Context) error {
+	live, err := p.live(ctx)
+	switch {
+	case err != nil:
+		return err
+	case live.GetUID() != p.w.UID:
+		return fmt.Errorf("%s was recreated: its uid is %s, wanted %s", p.key, live.GetUID(), p.w.UID)
+	case live.GetDeletionTimestamp() != nil:
+		return fmt.Errorf("%s is being deleted", p.key)
+	default:
+		return nil
+	}
 }

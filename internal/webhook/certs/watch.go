@@ -6,12 +6,12 @@ import (
 	"context"
 	"time"
 
-	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	informers "k8s.io/client-go/informers/admissionregistration/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"everynode.dev/everynode/internal/dialect/kruise"
 )
@@ -54,7 +54,7 @@ func (p *Publisher) watch(ctx context.Context) <-chan struct{} {
 		go w.RunWithContext(ctx)
 	}
 	go func() {
-		limit := rate.NewLimiter(rate.Every(restore), repairs)
+		limit := flowcontrol.NewTokenBucketRateLimiter(float32(1/restore.Seconds()), repairs)
 		for {
 			select {
 			case <-ctx.Done():
