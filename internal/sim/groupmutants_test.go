@@ -30,7 +30,7 @@ func groupMutants() []mutant {
 // undoMutants are wrong about what fails, what is undone, and what an analysis has answered.
 func undoMutants() []mutant {
 	return []mutant{
-		{"an undo is none", failureFile, "if r.failure.Undo && r.mayUndo() && r.undo() {", "if r.failure.Undo && r.mayUndo() && r.p == nil {", "undo"},
+		{"an undo is none", failureFile, "case r.failure.Undo && r.mayUndo() && r.undo():", "case r.failure.Undo && r.mayUndo() && r.p == nil:", "undo"},
 		{"a node that was broken before makes a revision fail", watchFile, "if w.before || w.retried {", "if w.retried {", "undo"},
 		{"a broken node without a pod is forgotten", watchFile, "broken || stays", "broken || stays && r.p == nil", "undo"},
 		{"one failed node more is allowed", failureFile, "case int(st.Failed) > most:", "case int(st.Failed) > most+1:", "undo"},
