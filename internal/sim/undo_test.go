@@ -247,13 +247,13 @@ func (s *sim) checkUndone(was string) {
 	}
 }
 
-// touch notes which nodes have a pod that never works.
+// touch notes which nodes have a pod that never works. One that a stranger made, and the set has adopted, is none of the update.
 func (s *sim) touch() {
 	if !s.undoing {
 		return
 	}
 	for _, p := range s.w.pods() {
-		if ownedBy(p, s.w.set()) && strings.HasSuffix(imageOf(p), "bad") {
+		if ownedBy(p, s.w.set()) && strings.HasSuffix(imageOf(p), "bad") && !isStrangers(p) {
 			s.touched[nodeOf(p)] = true
 		}
 	}
