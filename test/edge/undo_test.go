@@ -62,10 +62,11 @@ func (u *undoer) await(phase v1alpha1.Phase, says string) v1alpha1.SetStatus {
 	var sets []v1alpha1.SetStatus
 	u.Poll(fmt.Sprintf("the phase is %s, and blocking says %q", phase, says), func() error {
 		text := u.kubectl("", "get", "rolloutpolicy/agents", "-o", "jsonpath={.status.sets}")
-		if err := json.Unmarshal([]byte(text), &sets); err != nil || len(sets) != 1 || sets[0].Phase != phase || !strings.Contains(text, says) {
-			return fmt.Errorf("the status is %s (%v)", text, err)
+		err := json.Unmarshal([]byte(text), &sets)
+		if err == nil && (len(sets) != 1 || sets[0].Phase != phase || !strings.Contains(text, says)) {
+			err = fmt.Errorf("the status is %s", text)
 		}
-		return nil
+		return err
 	})
 	return sets[0]
 }
