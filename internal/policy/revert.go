@@ -106,7 +106,10 @@ func (r *run) goBack() {
 	st.RejectedRevision = rejected
 	message := blocking(r.in.Last, blockedUndone)
 	if message == "" {
-		message = fmt.Sprintf("Revision %s was undone, and the template changed back to the committed revision. %s", rejected, r.in.Last.Failure.Message)
+		message = fmt.Sprintf("Revision %s was undone, and the template changed back to the committed revision.", rejected)
+		if of := r.in.Last.Failure; of != nil { // another client may have edited the status
+			message += " " + of.Message
+		}
 	}
 	r.block(blockedUndone, message)
 	if st.Phase != v1alpha1.PhaseUndoing {

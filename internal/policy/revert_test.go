@@ -267,3 +267,13 @@ func TestUndoByTheTemplateWithinItsLimits(t *testing.T) {
 	w.want("", v1alpha1.PhaseUndoing, "")
 	w.say("UndoFailed", "on 2 nodes the committed revision does not work either")
 }
+
+// A status that another client has edited, or that an older definition has cut, may have lost why the revision was undone.
+func TestAStatusWithoutTheReasonOfAnUndo(t *testing.T) {
+	w := changedBack(t, judged)
+	w.pass(time.Second)
+	w.last, w.restored = w.last.DeepCopy(), true
+	w.last.Blocking, w.last.Failure = nil, nil
+	w.pass(time.Second)
+	w.say("Undone", "Revision agent-v2 was undone, and the template changed back to the committed revision.")
+}

@@ -3,6 +3,8 @@
 package policy_test
 
 import (
+	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +36,7 @@ type world struct {
 	refuses    bool
 	unstored   map[string]bool
 	last       *v1alpha1.SetStatus
+	passes     int // decisions with a last status
 	restored   bool
 	unread     bool
 	out        policy.Result
@@ -126,6 +129,7 @@ func (w *world) jump(wall, elapsed time.Duration) {
 	if w.restored {
 		in.Watch = nil
 	}
+	w.survives(*in)
 	w.out = policy.Decide(in)
 	w.watch, w.clocks = w.out.Watch, w.out.Clocks
 	if w.out.Fail != nil {
@@ -154,6 +158,31 @@ func (w *world) jump(wall, elapsed time.Duration) {
 	}
 	if len(w.out.Judged) > 0 && !w.refuses {
 		w.jump(0, 0) // what has been stored requests a decision
+	}
+}
+
+// survives decides with each field of the last status missing: other clients can edit a status, and an older definition drops what it does not know.
+func (w *world) survives(in policy.Input) {
+	if w.last == nil {
+		return
+	}
+	in.Watch, in.Clocks = nil, nil
+	fields := reflect.TypeFor[v1alpha1.SetStatus]()
+	w.passes++
+	for i := range 2 * fields.NumField() {
+		if w.passes > 4 && w.passes%fields.NumField() != i/2 { // in a long story, one field for each decision
+			continue
+		}
+		in.Last, in.Restored = w.last.DeepCopy(), i%2 == 0
+		reflect.ValueOf(in.Last).Elem().Field(i / 2).SetZero()
+		func() {
+			defer func() {
+				if r := recover(); r != nil {
+					w.t.Fatalf("without %s in the last status: %v\n%s", fields.Field(i/2).Name, r, debug.Stack())
+				}
+			}()
+			policy.Decide(&in)
+		}()
 	}
 }
 
