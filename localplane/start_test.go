@@ -13,30 +13,28 @@ import (
 	"everynode.dev/everynode/localplane/internal/install"
 )
 
-// TestShippedIsAllOfConfig: a directory below config/ that a plane does not apply is one that somebody has forgotten.
+// TestShippedIsAllOfConfig: a file below config/ that a plane does not apply is one that somebody has forgotten.
 func TestShippedIsAllOfConfig(t *testing.T) {
-	var got []string
-	for _, from := range Shipped() {
-		entries, err := fs.ReadDir(from, ".")
+	files := func(of fs.FS) (names []string) {
+		t.Helper()
+		err := fs.WalkDir(of, ".", func(name string, entry fs.DirEntry, err error) error {
+			if err == nil && path.Ext(name) == ".yaml" && path.Dir(name) != "manager" { // which is a process on a plane
+				names = append(names, name)
+			}
+			return err
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, entry := range entries {
-			got = append(got, entry.Name())
-		}
+		return names
 	}
-	found, err := os.ReadDir(path.Join("..", "config"))
-	if err != nil {
-		t.Fatal(err)
+	var got []string
+	for _, from := range Shipped() {
+		got = append(got, files(from)...)
 	}
-	var want []string
-	for _, entry := range found {
-		if entry.IsDir() && entry.Name() != "manager" { // a process on a plane
-			want = append(want, entry.Name())
-		}
-	}
+	want := files(os.DirFS(path.Join("..", "config")))
 	slices.Sort(got)
-	if !slices.Equal(got, want) {
+	if slices.Sort(want); !slices.Equal(got, want) {
 		t.Errorf("a plane applies %q, and config/ has %q", got, want)
 	}
 }
