@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
+	corev1 "k8s.io/api/core/v1"
 
 	"everynode.dev/everynode/test/harness"
 )
@@ -159,5 +160,37 @@ func TestAFailedVersionIsUndone(t *testing.T) {
 	b.accessible("a failed version")
 	b.does("the list", press(find(`main a[href="#/"]`)), until(`[...document.querySelectorAll("table.sets td")].some((e) => e.innerText.includes("Failed"))`))
 	b.accessible("the list with a failure")
+	b.quiet()
+}
+
+// TestCutNodes: nodes that cannot be reached are shown as such, with the reason, on the page of the set and on that of the node.
+func TestCutNodes(t *testing.T) {
+	b := browse(t)
+	s := shared.Cluster(t).Space(t, nodes)
+	s.Run(set, harness.WithBudget("1", "0"))
+	d := start(t, s)
+	b.does("the set at rest", log.Enable(), chromedp.Navigate(d.url), press(find(`table.sets a`)), until(count(".cell.g1")+" === 6"))
+	defer func() {
+		for _, node := range s.Nodes[:2] {
+			s.HealNode(node)
+		}
+	}()
+	for _, node := range s.Nodes[:2] {
+		s.CutNode(node)
+	}
+	s.Poll("the nodes are not ready", func() error {
+		for _, node := range s.Nodes[:2] {
+			if out := s.Kubectl("get", "node", node, "-o", `jsonpath={.status.conditions[?(@.type=="`+string(corev1.NodeReady)+`")].status}`); out == "True" {
+				return fmt.Errorf("%s is ready", node)
+			}
+		}
+		return nil
+	})
+	s.Update(set, harness.WithImage(harness.Image2))
+	b.does("the cut nodes", until(count(".cell.x")+" === 2"), until(`document.querySelector(".legend").innerText.includes("node not ready 2")`),
+		until(`document.querySelector(".waits").innerText.includes("not ready for")`),
+		press(find(".cell.x")), until(`document.querySelector(".panel").innerText.includes("The node is not ready for")`))
+	b.accessible("cut nodes")
+	b.does("a cut node", press(find(".panel h3 a")), until(`document.querySelector("h2")?.innerText === "Sets on this node" && document.body.innerText.includes("Kubelet stopped posting node status")`))
 	b.quiet()
 }
