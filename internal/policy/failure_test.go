@@ -50,6 +50,7 @@ func TestAFailedRevisionIsUndone(t *testing.T) {
 			w.fails("b", fail)
 			w.pass(time.Second)
 			w.want("", v1alpha1.PhaseFailed, "canary")
+			w.say("Failed", "The nodes return to the committed revision next.")
 			if w.failed[1] == nil || !w.failed[1].Undo || w.failed[1].Wave != "canary" || !strings.Contains(w.failed[1].Message, "2 of 3 nodes failed, and 1 may fail") {
 				t.Fatalf("the mark is %+v", w.failed[1])
 			}
@@ -57,6 +58,7 @@ func TestAFailedRevisionIsUndone(t *testing.T) {
 			w.want("abc", v1alpha1.PhaseUndoing, "canary")
 			w.pass(time.Second)
 			w.want("", v1alpha1.PhaseFailed, "canary")
+			w.say("Failed", "The nodes have returned to the committed revision.")
 			for i := range w.s.Nodes {
 				if p := &w.s.Nodes[i].Pods[0]; p.Revision != 0 {
 					t.Errorf("node %s has revision %d", w.s.Nodes[i].Name, p.Revision)
