@@ -212,7 +212,7 @@ func (r *run) hold() {
 	switch {
 	case r.failure.Undo && !r.mayUndo():
 		r.block("UndoNotPossible", r.failure.Message+" The undo is not possible, because "+r.noUndo()+". "+remedy)
-	case r.failure.Undo && (r.last == nil || r.last.Failure == nil): // the stored status does not say so yet
+	case r.failure.Undo && (r.last == nil || r.last.Failure == nil): // the last status does not report the failure yet
 		r.block("Failed", r.failure.Message+" The nodes return to the committed revision next.")
 	case r.failure.Undo:
 		r.block("Failed", r.failure.Message+" The nodes have returned to the committed revision. "+remedy)
