@@ -41,9 +41,6 @@ func TestReplacedByOthers(t *testing.T) {
 				p, _, _ := started(t)
 				before := published(t, p)
 				replace(t, p)
-				if published(t, p) == before {
-					t.Fatal("nothing was replaced")
-				}
 				synctest.Wait()
 				if got := published(t, p); got != before {
 					t.Errorf("got\n%s\nwant\n%s", got, before)
