@@ -187,9 +187,9 @@ func otherImage(set *unstructured.Unstructured) string {
 }
 
 // judgeFailure looks at a failure that a manager reports while nothing is wrong but what was wrong before. Where webhooks are slow, a create may take longer than a
-// node has time to become available.
+// node has time to become available, and so may a restart in place on a node without an agent.
 func (s *sim) judgeFailure(m *manager, st *v1alpha1.SetStatus) {
-	if s.ill != "" && st != nil && st.Failure != nil && !s.cfg.with("slowness") {
+	if s.ill != "" && st != nil && st.Failure != nil && !s.cfg.with("slowness") && !s.cfg.with("restarts") {
 		s.blame("undo", "%s reports that %s has failed, while nothing is wrong but that no pod gets ready on %s, as before: %s", m.name, st.TargetRevision, s.ill, st.Failure.Message)
 	}
 }
