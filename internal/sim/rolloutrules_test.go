@@ -312,9 +312,13 @@ func (s *sim) judgeRollout(r *request, node string) {
 	if u == nil {
 		return
 	}
-	begins := map[string]bool{node: true}
-	for _, of := range []map[string]bool{u.underWay, k.started} {
-		for name := range of {
+	begins := maps.Clone(u.underWay)
+	if begins == nil {
+		begins = map[string]bool{}
+	}
+	surging := surges(k.then) || surges(k.known)
+	for name := range k.started {
+		if !surging || k.fit(name) == mustRun { // with a surge, a pod that only may stay on its node is removed, and none follows
 			begins[name] = true
 		}
 	}
