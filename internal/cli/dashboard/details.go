@@ -136,7 +136,7 @@ func policyText(m *inspect.Evaluation) string {
 	}
 	typed := m.Governance.Policies[0].Typed
 	data, err := yaml.Marshal(map[string]any{
-		"apiVersion": v1alpha1.GroupVersion().String(), "kind": "RolloutPolicy",
+		"apiVersion": v1alpha1.GroupVersion().String(), "kind": v1alpha1.KindPolicy,
 		"metadata": map[string]string{"name": typed.Name, "namespace": typed.Namespace}, "spec": typed.Spec,
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/dialect/kruise"
@@ -23,7 +24,7 @@ import (
 // restartedAt is the template annotation of kubectl rollout restart.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
-const inPlace = "InPlaceIfPossible"
+const inPlace = string(v1beta1.InplaceRollingUpdateType)
 
 // restart is the command with its flags.
 type restart struct {
@@ -136,7 +137,7 @@ func longRunning(set *unstructured.Unstructured) []*corev1.Container {
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(fields, spec) != nil {
 		return nil
 	}
-	return kruise.LongRunning(spec)
+	return slices.Collect(kruise.LongRunning(spec))
 }
 
 // recreate is the change that recreates all pods.

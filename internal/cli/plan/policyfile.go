@@ -7,13 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
@@ -38,9 +38,6 @@ type PolicyFile struct {
 	Generation int64  `json:"generation,omitempty"`
 }
 
-// policyKind is the kind of policies.
-const policyKind = "RolloutPolicy"
-
 // policyFrom reads the policy in a file, and says where it is written.
 func policyFrom(o *options.Options, c *options.Clients, file string) (p *policies.Policy, where string, err error) {
 	data, err := readFile(o, file)
@@ -64,7 +61,7 @@ func readPolicy(data []byte, namespace, where string) (*policies.Policy, error) 
 	if err := yaml.UnmarshalStrict(data, typed); err != nil {
 		return nil, fmt.Errorf("reading the policy: %w", err)
 	}
-	if typed.APIVersion != v1alpha1.GroupVersion().String() || typed.Kind != policyKind {
+	if typed.APIVersion != v1alpha1.GroupVersion().String() || typed.Kind != v1alpha1.KindPolicy {
 		return nil, fmt.Errorf("%s holds no RolloutPolicy of %s: write one with `%s policy init NAME`", where, v1alpha1.GroupVersion(), options.Program)
 	}
 	if typed.Namespace == "" {
@@ -136,7 +133,7 @@ func (p *PolicyFile) policy() (*policies.Policy, error) {
 		return nil, errors.New("reading the plan: policyFile.spec is missing: write the plan with plan --policy FILE -o json")
 	}
 	typed := &v1alpha1.RolloutPolicy{Spec: *p.Spec.DeepCopy()}
-	typed.APIVersion, typed.Kind = v1alpha1.GroupVersion().String(), policyKind
+	typed.APIVersion, typed.Kind = v1alpha1.GroupVersion().String(), v1alpha1.KindPolicy
 	typed.Name, typed.Namespace, typed.Labels, typed.Annotations = p.Name, p.Namespace, p.Labels, p.Annotations
 	return usable(typed, "the plan")
 }
@@ -218,23 +215,13 @@ func (p *PolicyFile) edit(object *unstructured.Unstructured) error {
 		return fmt.Errorf("encoding the policy: %w", err)
 	}
 	object.Object["spec"] = spec
-	object.SetLabels(merged(object.GetLabels(), p.Labels))
-	object.SetAnnotations(merged(object.GetAnnotations(), p.Annotations))
+	if len(p.Labels) > 0 {
+		object.SetLabels(labels.Merge(object.GetLabels(), p.Labels))
+	}
+	if len(p.Annotations) > 0 {
+		object.SetAnnotations(labels.Merge(object.GetAnnotations(), p.Annotations))
+	}
 	return nil
-}
-
-// merged adds entries to a map.
-func merged(to, more map[string]string) map[string]string {
-	if len(more) == 0 {
-		return to
-	}
-	all := maps.Clone(more)
-	for key, value := range to {
-		if _, has := all[key]; !has {
-			all[key] = value
-		}
-	}
-	return all
 }
 
 // create creates the policy.

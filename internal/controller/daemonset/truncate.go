@@ -22,8 +22,12 @@ func (p *pass) truncateHistory(ctx context.Context, h *clustercache.Resolved) er
 	if p.c.slow.waits(writesOf{p.key, writesOldRevision}) {
 		return nil // the pass that follows the answer continues
 	}
-	tries := p.triesOf(h)
 	remove := p.excess(h)
+	if len(remove) == 0 {
+		p.state.history.tries = nil
+		return nil
+	}
+	tries := p.triesOf(h)
 	slices.SortStableFunc(remove, func(a, b int) int { return cmp.Compare(tries[h.Revisions[a].UID], tries[h.Revisions[b].UID]) })
 	var first error
 	for _, i := range remove[:min(len(remove), tidyLimit)] { // another pass follows the deletes

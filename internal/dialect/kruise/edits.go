@@ -237,7 +237,7 @@ func imageChanges(p *corev1.Pod, wanted map[string]string) (patch map[string]any
 		maps.Copy(pending, state.LastContainerStatuses)
 	}
 	waits, restarting := maps.Clone(pending), pendingRestarts(p)
-	for _, c := range LongRunning(&p.Spec) {
+	for c := range LongRunning(&p.Spec) {
 		name := c.Name
 		want, ok := wanted[name]
 		if !ok || want == c.Image {

@@ -128,7 +128,7 @@ func readyAfter(p *corev1.Pod, state *kruise.InPlaceState, since time.Time) roll
 	if state == nil || !state.GateOpen {
 		return 0
 	}
-	for _, c := range LongRunning(&p.Spec) {
+	for c := range LongRunning(&p.Spec) {
 		s := statusOf(p, c.Name)
 		if s == nil {
 			continue
@@ -309,7 +309,7 @@ func restartedMaybe(p *corev1.Pod, now *corev1.ContainerStatus, before kruise.In
 // runsWanted is whether a container runs what the pod wants, as far as the name of its image shows. A node that has seen the pod's newest generation
 // may still report a container that it has made for an earlier one, and is about to recreate.
 func runsWanted(p *corev1.Pod, now *corev1.ContainerStatus) bool {
-	for _, c := range LongRunning(&p.Spec) {
+	for c := range LongRunning(&p.Spec) {
 		if c.Name == now.Name {
 			return sameImage(now.Image, c.Image)
 		}

@@ -3,6 +3,7 @@
 package kruise
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +41,7 @@ func restartedContainers(spec *corev1.PodSpec, annotations map[string]string) []
 	text, some := annotations[everynode.RestartedContainers]
 	chosen := strings.Split(text, ",")
 	var names []string
-	for _, c := range LongRunning(spec) {
+	for c := range LongRunning(spec) {
 		if !some || slices.ContainsFunc(chosen, func(name string) bool { return strings.TrimSpace(name) == c.Name }) {
 			names = append(names, c.Name)
 		}
@@ -54,7 +55,7 @@ func warnRestarts(r *base.Reader, w *dialect.Workload) {
 	if !some {
 		return
 	}
-	known := LongRunning(podSpec(w.Template))
+	known := slices.Collect(LongRunning(podSpec(w.Template)))
 	for name := range strings.SplitSeq(text, ",") {
 		if name = strings.TrimSpace(name); !slices.ContainsFunc(known, func(c *corev1.Container) bool { return c.Name == name }) {
 			r.Warn(base.ReasonIgnoredField, "Annotation %s of the template names %q, which is no container that can be restarted: correct the name, or remove it.",
@@ -64,17 +65,19 @@ func warnRestarts(r *base.Reader, w *dialect.Workload) {
 }
 
 // LongRunning are the containers of a pod that run as long as it does: sidecars, and all but the init containers.
-func LongRunning(spec *corev1.PodSpec) []*corev1.Container {
-	var all []*corev1.Container
-	for i := range spec.InitContainers {
-		if c := &spec.InitContainers[i]; isSidecar(c) {
-			all = append(all, c)
+func LongRunning(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
+	return func(yield func(*corev1.Container) bool) {
+		for i := range spec.InitContainers {
+			if c := &spec.InitContainers[i]; isSidecar(c) && !yield(c) {
+				return
+			}
+		}
+		for i := range spec.Containers {
+			if !yield(&spec.Containers[i]) {
+				return
+			}
 		}
 	}
-	for i := range spec.Containers {
-		all = append(all, &spec.Containers[i])
-	}
-	return all
 }
 
 // isSidecar is whether an init container runs as long as the pod.
@@ -90,9 +93,12 @@ func Restartable(c *corev1.Container) bool {
 
 // canRestart is whether the agent can restart all these containers of a template.
 func canRestart(template map[string]any, names []string) bool {
-	return !slices.ContainsFunc(LongRunning(podSpec(template)), func(c *corev1.Container) bool {
-		return slices.Contains(names, c.Name) && !Restartable(c)
-	})
+	for c := range LongRunning(podSpec(template)) {
+		if slices.Contains(names, c.Name) && !Restartable(c) {
+			return false
+		}
+	}
+	return true
 }
 
 // restartsFor are the containers of a pod that a change restarts, with their IDs, by which the agent knows that it has not done so yet. A
