@@ -10,14 +10,16 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // Template is what is known of the template of a set of which another controller creates the pods. An undo there must change it.
 type Template struct {
 	// Owners are the field managers that may write it again.
 	Owners []string
-	// Refused is why the last attempt to change it failed; empty if none has.
+	// Refused is why the last attempt to change it failed; empty if none has. RetryAt is when the next one may be made; 0 means at once.
 	Refused string
+	RetryAt rollout.Time
 }
 
 // Reported is what a program that changes no template knows of it: who owns it, and whether the status of the policy reports that a change was refused.
@@ -35,8 +37,8 @@ const (
 	blockedRefused = "UndoRefused"
 )
 
-// refusedPause is when a change of the template that was refused is tried again.
-const refusedPause = time.Minute
+// RefusedPause is after what time a change of the template that was refused is tried again.
+const RefusedPause = time.Minute
 
 // revert has the template changed to the committed revision. That counts when the stored status has the phase and the rejected revision: then the next manager knows that it was Everynode who
 // changed it, and does not roll the failed revision out again if it returns. Nothing is done with a revision of which the template is not the one that was committed.
@@ -52,7 +54,10 @@ func (r *run) revert() {
 	case r.in.Template.Refused != "":
 		st.Phase = v1alpha1.PhaseFailed
 		r.block(blockedRefused, fmt.Sprintf("%s The template cannot be changed back to the committed revision: %s Change it, or let Everynode change it.", r.failure.Message, r.in.Template.Refused))
-		r.wakeAt(r.s.Now.Add(refusedPause))
+		if retry := r.in.Template.RetryAt; retry > r.s.Now {
+			r.wakeAt(retry)
+			return
+		}
 	default:
 		r.block("Failed", r.failure.Message+" The template is being changed back to the committed revision.")
 	}

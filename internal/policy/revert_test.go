@@ -233,8 +233,14 @@ func TestTemplateThatCannotBeChanged(t *testing.T) {
 	w.remember()
 	w.pass(time.Second)
 	w.reverts(0)
-	w.template.Refused = "daemonsets.apps is forbidden."
+	w.template.Refused, w.template.RetryAt = "daemonsets.apps is forbidden.", w.s.Now.Add(policy.RefusedPause)
 	before := len(w.events)
+	w.pass(time.Second)
+	w.reverts(rollout.NoRevision)
+	if w.out.Wake != w.template.RetryAt {
+		t.Errorf("the next look is at %v, want %v", w.out.Wake, w.template.RetryAt)
+	}
+	w.remember()
 	for range 3 {
 		w.pass(time.Minute)
 		w.want("", v1alpha1.PhaseFailed, "canary")

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +14,7 @@ import (
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/revision"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // Templates change the templates of daemon sets of which another controller creates the pods.
@@ -26,13 +26,10 @@ type Templates interface {
 // refusal is a change of the template that was refused.
 type refusal struct {
 	text string
-	// generation is that of the set, and at when it was.
+	// generation is that of the set.
 	generation int64
-	at         time.Time
+	retryAt    rollout.Time
 }
-
-// refusedPause is how long a change of the template that was refused is not tried again.
-const refusedPause = time.Minute
 
 // template is what policies need to know of the template; nil if the manager does not change it.
 func (p *pass) template() *policy.Template {
@@ -41,7 +38,7 @@ func (p *pass) template() *policy.Template {
 	}
 	known := &policy.Template{Owners: p.w.TemplateOwners}
 	if of := &p.state.refused; of.generation == p.w.Generation {
-		known.Refused = of.text
+		known.Refused, known.RetryAt = of.text, of.retryAt
 	}
 	return known
 }
@@ -50,9 +47,6 @@ func (p *pass) template() *policy.Template {
 // another field manager, nothing is written, and the pass that follows from the change decides again. The patch has the resourceVersion of what was read.
 func (p *pass) revert(ctx context.Context, h *clustercache.Resolved, out *policy.Result) error {
 	if out.Revert < 0 || out.Revert >= len(h.Entries) || h.Entries[out.Revert].Template == nil || p.c.Templates == nil || !p.mayWrite() {
-		return nil
-	}
-	if of := &p.state.refused; of.generation == p.w.Generation && p.c.Clock.Since(of.at) < refusedPause {
 		return nil
 	}
 	live, err := p.live(ctx)
@@ -85,7 +79,7 @@ func (p *pass) answered(err error) error {
 	case apply.Done, apply.Differs, apply.Gone:
 		return nil
 	case apply.Refused:
-		p.state.refused = refusal{text: apply.Brief(err).Error() + ".", generation: p.w.Generation, at: p.c.Clock.Now()}
+		p.state.refused = refusal{text: apply.Brief(err).Error() + ".", generation: p.w.Generation, retryAt: rollout.Time(p.c.Clock.Now().Add(policy.RefusedPause).UnixNano())}
 		p.c.queue.Add(p.key)
 		return nil
 	default:
