@@ -13,7 +13,7 @@ import (
 	"everynode.dev/everynode/localplane/internal/install"
 )
 
-// TestShippedIsAllOfConfig: a file below config/ that a plane does not apply is one that somebody has forgotten.
+// TestShippedIsAllOfConfig: a file below config/ that a plane does not apply was forgotten.
 func TestShippedIsAllOfConfig(t *testing.T) {
 	files := func(of fs.FS) (names []string) {
 		t.Helper()

@@ -72,7 +72,7 @@ func TestFairServerNeedsNoLimit(t *testing.T) {
 	}
 }
 
-// TestGivenLimitHolds: whoever gives a limit gets it, whatever the API server does.
+// TestGivenLimitHolds: a limit that is given holds, whatever the API server does.
 func TestGivenLimitHolds(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID, "a")

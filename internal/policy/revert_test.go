@@ -115,7 +115,7 @@ func (w *world) noticeTypes() string {
 	return strings.Join(all, " ")
 }
 
-// A revision that returns after its undo is not undone again, whoever decides, until a user retries it; then it may be undone once more. Another one is rolled out.
+// A revision that returns after its undo is not undone again, by a failure or by a decision, until a user retries it; then it may be undone once more. Another one is rolled out.
 func TestRevisionThatReturnsAfterItsUndo(t *testing.T) {
 	w := changedBack(t, judged)
 	for _, phase := range []v1alpha1.Phase{v1alpha1.PhaseUndoing, v1alpha1.PhaseComplete} {

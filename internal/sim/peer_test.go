@@ -108,7 +108,7 @@ func (s *sim) peerOps(ops []op) []op {
 	}
 	policy, _ := s.w.state[ofPolicies][peerName].(*v1alpha1.RolloutPolicy)
 	if policy == nil {
-		return append(ops, op{"a user makes the policy of the peer anew", 4, s.makePeerPolicy})
+		return append(ops, op{"a user makes the policy of the peer again", 4, s.makePeerPolicy})
 	}
 	ops = append(ops,
 		op{"a user deletes the policy of the peer", 1, func() { s.w.remove(ofPolicies, peerName) }},

@@ -15,7 +15,7 @@ type trouble int
 
 const (
 	noTrouble trouble = iota
-	// aDeath is that the leader dies, and in some runs pods fail while nobody looks.
+	// aDeath is that the leader dies, and in some runs pods fail while no manager looks.
 	aDeath
 	// aLook is that time passes and the leader looks, aFailure that the pods fail then.
 	aLook

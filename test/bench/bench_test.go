@@ -112,7 +112,7 @@ func (b *bench) prepare(nodes int) error {
 		{"giving the row its token", b.authenticate},
 		{"stopping everybody who watches pods", b.stop},
 		{"warming the API server up", b.warm},
-		{"having everybody watch anew", b.resume},
+		{"having all clients watch again", b.resume},
 		{"waiting until nodes are written no more", b.awaitCalm},
 	} {
 		began := time.Now()
@@ -195,7 +195,7 @@ func (b *bench) watchers() ([]string, error) {
 }
 
 // stop ends everything that watches pods: a watch keeps the buffer that it began with, however much the API server has seen since. The watch of the
-// measurement itself begins later. While the API server is warmed up nobody has to read what that writes. There is no set yet, so no manager has
+// measurement itself begins later. While the API server is warmed up no client has to read what that writes. There is no set yet, so no manager has
 // to wait for the lease of the one before it.
 func (b *bench) stop() error {
 	watchers, err := b.watchers()

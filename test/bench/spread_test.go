@@ -103,7 +103,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// benchstat is what benchstat reads: a line for each result, so that whoever compares two runs can see whether they differ.
+// benchstat is what benchstat reads: a line for each result, so that a comparison of two runs shows whether they differ.
 func (r *run) benchstat() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "commit: %s\n", cmp.Or(r.Machine.Commit, "unknown"))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestUndoNamespaces: the right to patch DaemonSets is given in the named namespaces only, and nobody has it otherwise.
+// TestUndoNamespaces: the right to patch DaemonSets is given in the named namespaces only, and not without them.
 func TestUndoNamespaces(t *testing.T) {
 	const binding = "/everynode-manager-undo"
 	all := release{values: "dialects: [policy]\nmanager: {undoNamespaces: [one, two]}"}.objects(t)

@@ -99,7 +99,7 @@ func had(r *observe.Recorder, image string) int {
 }
 
 // TestSmokeUndo: next to the controller of Kubernetes, a crashing image stops in the canary. Without the right to it the manager changes no template; with it, the
-// template is exactly the one of before again, also if the manager is killed in between, and the canary returns. Somebody who insists is not fought with, and the
+// template is exactly the one of before again, also if the manager is killed in between, and the canary returns. A user who applies it again is not opposed, and the
 // template of a field manager that applies it is left alone.
 func TestSmokeUndo(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

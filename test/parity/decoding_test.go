@@ -47,7 +47,7 @@ func serverReads(t testing.TB, body []byte, kind string) *core.Pod {
 	t.Helper()
 	info, ok := runtime.SerializerInfoForMediaType(legacyscheme.Codecs.SupportedMediaTypes(), kind)
 	if !ok {
-		t.Fatalf("nobody reads %s", kind)
+		t.Fatalf("no decoder reads %s", kind)
 	}
 	decoder := info.Serializer
 	if info.StrictSerializer != nil {

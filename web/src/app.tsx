@@ -40,7 +40,7 @@ function App() {
   }
 }
 
-/** Session is who uses a dashboard in the cluster. The dashboard of kubectl everynode names nobody. */
+/** Session is who uses a dashboard in the cluster. The dashboard of kubectl everynode names no user. */
 interface Session { user?: string; namespace?: string; signedIn?: boolean }
 
 function User({ session }: { session: Session }) {

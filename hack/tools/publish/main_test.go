@@ -285,7 +285,7 @@ func (r reader) checkImages(ref name.Digest) {
 	if err != nil || len(manifest.Manifests) != 2 {
 		r.t.Fatalf("the index has %+v: %v", manifest, err)
 	}
-	// Somebody pushes another image under the name, and gives it the signature of this one.
+	// An attacker pushes another image under the name, and gives it the signature of this one.
 	other := ref.Context().Digest(manifest.Manifests[0].Digest.String())
 	if err := r.verify(other); err == nil {
 		r.t.Error("what was not signed is verified")

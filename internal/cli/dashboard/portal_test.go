@@ -204,7 +204,7 @@ func TestWhoIsLetIn(t *testing.T) {
 		"a name that points here":          {func(r *http.Request) { r.Host = "evil.example" }, http.StatusMisdirectedRequest, ""},
 		"another port":                     {func(r *http.Request) { r.Host = testHost + ":8443" }, http.StatusMisdirectedRequest, ""},
 		"a name that ends with ours":       {func(r *http.Request) { r.Host = "evil-" + testHost }, http.StatusMisdirectedRequest, ""},
-		"a host that a proxy was told":     {func(r *http.Request) { r.Host = "evil.example"; r.Header.Set("X-Forwarded-Host", testHost) }, http.StatusMisdirectedRequest, ""},
+		"a host from a proxy's header":     {func(r *http.Request) { r.Host = "evil.example"; r.Header.Set("X-Forwarded-Host", testHost) }, http.StatusMisdirectedRequest, ""},
 		"an address":                       {func(r *http.Request) { r.Host = "127.0.0.1" }, http.StatusMisdirectedRequest, ""},
 		"another origin":                   {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, http.StatusForbidden, ""},
 		"our origin without TLS":           {func(r *http.Request) { r.Header.Set("Origin", "http://"+testHost) }, http.StatusForbidden, ""},
@@ -399,7 +399,7 @@ func TestPlacesOfUsers(t *testing.T) {
 	if code := h.read(h.request(t.Context(), http.MethodGet, "/api/session", "", "a4"), &who); code != http.StatusOK {
 		t.Errorf("a place is free: %d", code)
 	}
-	// a4 has no requests any more, so c1 may take its place; and nobody else's.
+	// a4 has no requests any more, so c1 may take its place, and no other one.
 	if code := h.read(h.request(t.Context(), http.MethodGet, "/api/session", "", "c1"), &who); code != http.StatusOK || who.User != "c1" {
 		t.Errorf("the place of an idle session: %d %+v", code, who)
 	}

@@ -54,11 +54,11 @@ func podsToDecode() map[string]*corev1.Pod {
 	return map[string]*corev1.Pod{
 		"DaemonSet": made(owner("apps/v1", "DaemonSet"), nil), "Advanced DaemonSet": made(owner("apps.kruise.io/v1beta1", "DaemonSet"), nil),
 		"ReplicaSet": made(owner("apps/v1", "ReplicaSet"), nil), "Job": made(owner("batch/v1", "Job"), nil), "orphan": made(nil, nil),
-		"another DaemonSet":    made(owner("example.com/v1", "DaemonSet"), nil),
-		"no controller":        made(&metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "o", UID: "o"}, nil),
-		"nobody's fields":      made(owner("apps/v1", "DaemonSet"), func(p *corev1.Pod) { p.ManagedFields = nil }),
-		"nothing but metadata": {ObjectMeta: metav1.ObjectMeta{Name: "p2", Namespace: "ns", UID: "u2", ResourceVersion: "78"}},
-		"empty":                {},
+		"another DaemonSet":      made(owner("example.com/v1", "DaemonSet"), nil),
+		"no controller":          made(&metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "o", UID: "o"}, nil),
+		"without managed fields": made(owner("apps/v1", "DaemonSet"), func(p *corev1.Pod) { p.ManagedFields = nil }),
+		"nothing but metadata":   {ObjectMeta: metav1.ObjectMeta{Name: "p2", Namespace: "ns", UID: "u2", ResourceVersion: "78"}},
+		"empty":                  {},
 	}
 }
 

@@ -254,7 +254,7 @@ func TestALedgerGoesWithItsSets(t *testing.T) {
 	g := groups{}
 	set := policy.Set{Namespace: "ns", Name: "a"}
 	if g.open("ns", false) != nil || len(g.of) != 0 {
-		t.Fatal("there is a ledger that nobody has asked for")
+		t.Fatal("there is a ledger that was not asked for")
 	}
 	one, another := g.open("ns", true), g.open("ns", false)
 	if one == nil || one != another {

@@ -144,7 +144,7 @@ func TestUndoChangesTheTemplateBack(t *testing.T) {
 			if events := e.allEvents(); strings.Count(events, policy.ReasonTemplateReverted) != 1 && name != "the answer is lost" {
 				t.Errorf("the events are %s", events)
 			}
-			e.edit("img:bad") // somebody insists
+			e.edit("img:bad") // a user applies it again
 			e.lasts(time.Minute)
 			if got := r.last(); got.Phase != v1alpha1.PhaseFailed || len(e.wrote("patch-template")) != tries || countOf(e.images(), "v1") != 4 {
 				t.Errorf("%+v, %v, %v", got, e.images(), e.verbs())
@@ -169,7 +169,7 @@ func (e *edge) once(of string, err error) func(verb, name string) error {
 	}
 }
 
-// While somebody may write the template again, it is not changed: neither if that was known before, nor if only the API server knows of it.
+// While another field manager may write the template again, it is not changed: neither if that was known before, nor if only the API server knows of it.
 func TestUndoLeavesTheTemplateOfOthers(t *testing.T) {
 	for name, blind := range map[string]bool{"known": false, "known to the API server only": true} {
 		t.Run(name, func(t *testing.T) {

@@ -107,7 +107,7 @@ func TestStatusOfAnOutdatedVersion(t *testing.T) {
 	w.clock.Step(time.Minute)
 	w.watch = false
 	w.edit("img:v2")
-	w.set.SetResourceVersion(w.next()) // and somebody else changes something that is not looked at
+	w.set.SetResourceVersion(w.next()) // and another client changes a field that no decision reads
 	w.forgetLog()
 	if after := w.passDue(); w.status("observedGeneration") != 1 || after <= 0 || after > statusWindow {
 		t.Errorf("observed generation %d, the next pass in %v", w.status("observedGeneration"), after)

@@ -21,7 +21,7 @@ func TestTemplateOwners(t *testing.T) {
 		fields any
 		want   []string
 	}{
-		"nobody":                     {nil, nil},
+		"no entry":                   {nil, nil},
 		"a list of nothing":          {[]any{}, nil},
 		"what makes no sense":        {"x", nil},
 		"commands of a person":       {[]any{entry("kubectl-create", "Update", template), entry("kubectl-set", "Update", template), entry("kubectl-edit", "Update", template)}, nil},

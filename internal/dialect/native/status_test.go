@@ -25,7 +25,7 @@ func TestStatusPatch(t *testing.T) {
 		{"nothing changed", `{metadata: {uid: u1}, status: {` + same + `, observedGeneration: 4}}`, 4, nil, ``},
 		{"an observed generation only", `{metadata: {uid: u1}, status: {` + same + `, observedGeneration: 3}}`, 4, nil, `{"metadata":{"uid":"u1"},"status":{` + numbers + `,"observedGeneration":4,"updatedNumberScheduled":1}}`},
 		{"seen by somebody newer", `{metadata: {generation: 5}, status: {` + same + `, observedGeneration: 5}}`, 4, nil, ``},
-		{"numbers changed, seen by somebody newer", `{metadata: {generation: 5}, status: {observedGeneration: 5}}`, 4, nil, `{"status":{` + numbers + `,"updatedNumberScheduled":1}}`},
+		{"numbers changed, seen by a newer manager", `{metadata: {generation: 5}, status: {observedGeneration: 5}}`, 4, nil, `{"status":{` + numbers + `,"updatedNumberScheduled":1}}`},
 		{"numbers onto any version", `{metadata: {resourceVersion: "7"}, status: {observedGeneration: 4}}`, 4, nil, `{"status":{` + numbers + `,"updatedNumberScheduled":1}}`},
 		{"an observed generation onto the version that was read", `{metadata: {resourceVersion: "7"}, status: {observedGeneration: 3}}`, 4, nil, `{"metadata":{"resourceVersion":"7"},"status":{` + numbers + `,"observedGeneration":4,"updatedNumberScheduled":1}}`},
 		{"a generation of before a restore", `{metadata: {generation: 4}, status: {` + same + `, observedGeneration: 5}}`, 4, nil, `{"status":{` + numbers + `,"observedGeneration":4,"updatedNumberScheduled":1}}`},
