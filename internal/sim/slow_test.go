@@ -23,11 +23,9 @@ type webhook struct {
 	says       refusal
 }
 
-// slowPart is what a manager has for slow writes: the lease that announces them, which one at a time looks after, and whether what the last leader has left of
-// it is done with.
+// slowPart is what a manager has for slow writes: the lease that announces them, and whether what the last leader has left of it is done with.
 type slowPart struct {
 	lease  *executor.SlowLease
-	turn   chan struct{}
 	taken  bool
 	direct bool
 }
@@ -91,23 +89,13 @@ func (m *manager) asDecided(r *request, f func()) {
 
 // lane is the lane of slow writes of a manager; nil in a run that has none.
 func (m *manager) lane() *executor.SlowLane {
-	m.slow = slowPart{turn: make(chan struct{}, 1), taken: true}
+	m.slow = slowPart{taken: true}
 	if !m.s.cfg.with("slowness") {
 		return nil
 	}
 	m.known.waiting = m.deletesInLane
 	m.slow.lease = executor.NewSlowLease(leasesOf{m: m}, m.name, m.clock.FakeClock)
-	return &executor.SlowLane{
-		Pods: podsOf{m: m, slow: true},
-		Hold: func(ctx context.Context) error {
-			defer m.slow.inTurn()()
-			return m.slow.lease.Hold(ctx)
-		},
-		Free: func(ctx context.Context, idle func() bool) {
-			defer m.slow.inTurn()()
-			m.slow.lease.Free(ctx, idle)
-		},
-	}
+	return &executor.SlowLane{Pods: podsOf{m: m, slow: true}, Hold: m.slow.lease.Hold, Free: m.slow.lease.Free}
 }
 
 // deletesInLane are the pods of which a delete has a place in the lane, or has no clear answer.
@@ -117,12 +105,6 @@ func (m *manager) deletesInLane() []types.UID {
 		uids = append(uids, p.UID)
 	}
 	return uids
-}
-
-// inTurn stands in for the lock of the lease, behind which a bubble does not see that goroutines wait.
-func (p *slowPart) inTurn() (end func()) {
-	p.turn <- struct{}{}
-	return func() { <-p.turn }
 }
 
 // wait is for how long a new leader waits, as the lease says.
@@ -139,7 +121,6 @@ func (m *manager) wait() {
 // takeOver clears the lease when the fence is over.
 func (m *manager) takeOver() {
 	go func() {
-		defer m.slow.inTurn()()
 		m.slow.lease.TakeOver(m.ctx)
 		m.slow.taken = true
 	}()

@@ -5,9 +5,9 @@ package executor
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,14 +33,18 @@ type SlowLease struct {
 	holder string
 	clock  clock.PassiveClock
 
-	mu sync.Mutex
+	// holds lets the writes that wait for the lease at the same time share one attempt: after a failed one, the last of many
+	// would otherwise wait for all attempts before its own.
+	holds singleflight.Group
+	// turn has an entry while the lease is being read or written. It guards held.
+	turn chan struct{}
 	// held is when the lease was last observed to be held; zero if it is not.
 	held time.Time
 }
 
 // NewSlowLease is the lease for a leader, which no other one calls itself.
 func NewSlowLease(leases typedcoordinationv1.LeaseInterface, holder string, c clock.PassiveClock) *SlowLease {
-	return &SlowLease{leases: leases, holder: holder, clock: c}
+	return &SlowLease{leases: leases, holder: holder, clock: c, turn: make(chan struct{}, 1)}
 }
 
 // Lane returns a slow lane whose writes hold the lease.
@@ -55,10 +59,14 @@ const slowLeaseTimeout = 5 * time.Second
 // been deleted or restored from a backup.
 const slowLeaseRenewal = 10 * time.Second
 
-// Hold ensures that the lease has a holder; it does nothing if that was checked recently.
+// Hold ensures that the lease has a holder; it does nothing if that was checked recently. Its error is that of the attempt that all who wait share.
 func (s *SlowLease) Hold(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	_, err, _ := s.holds.Do("", func() (any, error) { return nil, s.hold(ctx) })
+	return err
+}
+
+func (s *SlowLease) hold(ctx context.Context) error {
+	defer s.inTurn()()
 	if now := s.clock.Now(); !s.held.IsZero() && !now.Before(s.held) && now.Sub(s.held) < slowLeaseRenewal {
 		return nil
 	}
@@ -74,8 +82,7 @@ func (s *SlowLease) Hold(ctx context.Context) error {
 // Free removes the holder if no slow write is in flight any more. If that fails, the next leader waits unnecessarily,
 // which is harmless.
 func (s *SlowLease) Free(ctx context.Context, idle func() bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.inTurn()()
 	if !idle() { // a write that has started in the meantime keeps the lease
 		return
 	}
@@ -85,6 +92,12 @@ func (s *SlowLease) Free(ctx context.Context, idle func() bool) {
 	if err := s.write(ctx, ""); err != nil {
 		klog.FromContext(ctx).Info("Cannot give the lease of slow writes back", "lease", SlowLeaseName, "reason", err.Error())
 	}
+}
+
+// inTurn waits until nothing else reads or writes the lease, until end is called.
+func (s *SlowLease) inTurn() (end func()) {
+	s.turn <- struct{}{}
+	return func() { <-s.turn }
 }
 
 func (s *SlowLease) write(ctx context.Context, holder string) error {

@@ -5,6 +5,7 @@ package executor
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +20,7 @@ func TestTheLeaseOfSlowWrites(t *testing.T) {
 	client := fake.NewClientset()
 	leases := client.CoordinationV1().Leases("everynode-system")
 	as := func(holder string) *SlowLease {
-		return &SlowLease{leases: leases, holder: holder, clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))}
+		return NewSlowLease(leases, holder, clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)))
 	}
 	holder := func() string {
 		lease, err := leases.Get(t.Context(), SlowLeaseName, metav1.GetOptions{})
@@ -67,7 +68,7 @@ func twoManagers() (client *fake.Clientset, clock *clocktesting.FakePassiveClock
 	client = fake.NewClientset()
 	leases := client.CoordinationV1().Leases("everynode-system")
 	clock = clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
-	return client, clock, &SlowLease{leases: leases, holder: "a", clock: clock}, &SlowLease{leases: leases, holder: "b", clock: clock}
+	return client, clock, NewSlowLease(leases, "a", clock), NewSlowLease(leases, "b", clock)
 }
 
 // TestALeaseOfSlowWritesThatSomebodyDeletes: slow writes go on for hours where a webhook is slow, and each of them is announced. So who deletes the lease meanwhile,
@@ -111,4 +112,33 @@ func TestALeaseOfSlowWritesThatMayBeGivenBack(t *testing.T) {
 	if !b.mayBeUnderWay(t.Context()) {
 		t.Error("a slow write is under way, and the next leader does not wait for it")
 	}
+}
+
+// TestWritesThatWaitForTheLeaseShareAnAttempt: while the API server gives no answer, each of 128 slow writes would otherwise try by itself, for 5 seconds, one after
+// the other.
+func TestWritesThatWaitForTheLeaseShareAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		asked, answer := 0, make(chan struct{})
+		client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			asked++
+			<-answer
+			return true, nil, errors.New("down")
+		})
+		lease := NewSlowLease(client.CoordinationV1().Leases("everynode-system"), "a", clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)))
+		results := make(chan error, 8)
+		for range cap(results) {
+			go func() { results <- lease.Hold(t.Context()) }()
+		}
+		synctest.Wait()
+		close(answer)
+		for range cap(results) {
+			if err := <-results; err == nil {
+				t.Error("held without an answer")
+			}
+		}
+		if asked != 1 {
+			t.Errorf("the lease was read %d times", asked)
+		}
+	})
 }
