@@ -218,7 +218,7 @@ type state struct {
 }
 
 // youngAge is the age below which a set is new. What its pods belonged to before may have been deleted just now. A set whose status no
-// controller has written yet is new whatever the clock of this machine says.
+// controller has written yet, which is 0 or the default of the definition, is new whatever the clock of this machine says.
 const youngAge = 10 * time.Minute
 
 func (c *Controller) state(key clustercache.Key, w *dialect.Workload) *state {
@@ -230,7 +230,7 @@ func (c *Controller) state(key clustercache.Key, w *dialect.Workload) *state {
 		s = nil
 	}
 	if s == nil {
-		s = &state{reported: map[string]bool{}, young: w.ObservedGeneration == 0 || timeOf(c.Clock.Now()).Sub(w.Created) < youngAge}
+		s = &state{reported: map[string]bool{}, young: w.ObservedGeneration <= 0 || timeOf(c.Clock.Now()).Sub(w.Created) < youngAge}
 		c.states[key] = s
 	}
 	s.workload = w
