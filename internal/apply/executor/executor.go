@@ -332,7 +332,7 @@ func (r *run) createOne(ctx context.Context, e sender, i int, params name) outco
 	}
 }
 
-// observe takes a pod of the set in as an answer has shown it.
+// observe takes a pod that a daemon set owns, or may adopt, in as an answer has shown it.
 func (e sender) observe(pod *corev1.Pod) {
 	if rec, ours := e.Index.PodFrom(pod); ours {
 		e.Index.ObservePod(rec)
@@ -369,7 +369,8 @@ type holder struct {
 	stale bool
 }
 
-// holder looks at the pod that has a name, and takes in one of the set.
+// holder looks at the pod that has a name, and takes it in, also if it has no owner: an orphan that the read shows as terminating must not be adopted because a list
+// that is older than the read does not show that yet.
 func (e sender) holder(ctx context.Context, p name) (holder, error) {
 	pod, err := e.continuing().find(ctx, p.Node, p.PodName)
 	if err != nil {
@@ -378,12 +379,10 @@ func (e sender) holder(ctx context.Context, p name) (holder, error) {
 	if pod == nil {
 		return holder{}, nil
 	}
+	e.observe(pod)
 	rec, _ := e.Index.PodFrom(pod)
 	rec.Name = pod.Name
 	stale, why := apply.Wanted{Owner: p.Owner.UID, Advanced: clustercache.Advanced(p.Owner), Node: p.Node, Hash: p.Hash}.Check(rec)
-	if why == nil || stale {
-		e.Index.ObservePod(rec)
-	}
 	return holder{pod: pod, why: why, stale: stale}, nil
 }
 
