@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -25,11 +26,17 @@ type turns struct {
 	left map[string]map[string]bool
 	// generation is that of the set: what was refused of another template is tried at once.
 	generation int64
+	// doubts are the pods of which an edit had no clear answer, and until when it may take effect. Until then no other edit of them is sent, whatever is planned:
+	// it might be overtaken by the first one. So they are late because of their own write, and not because of a node that is refused.
+	doubts map[string]time.Time
 }
 
 func (t *turns) begin(k known) {
 	before := *t
-	*t = turns{planned: map[string]bool{}, reached: map[string]bool{}, refused: map[string]bool{}}
+	*t = turns{planned: map[string]bool{}, reached: map[string]bool{}, refused: map[string]bool{}, doubts: before.doubts}
+	if t.doubts == nil {
+		t.doubts = map[string]time.Time{}
+	}
 	if k.set != nil {
 		t.generation = k.set.GetGeneration()
 	}
@@ -47,8 +54,12 @@ func (s *sim) reach(r *request) {
 
 // hear notes the answer to a request of the pass.
 func (s *sim) hear(r *request, err error) {
-	if !r.peer {
-		r.m.turns.hear(r, s.nodeOfRequest(r), err)
+	if r.peer {
+		return
+	}
+	r.m.turns.hear(r, s.nodeOfRequest(r), err)
+	if r.action.verb == "patch" && apply.OfDelete(err) == apply.Unclear {
+		r.m.turns.doubts[r.action.pod] = s.w.now.Add(executor.Fence)
 	}
 }
 
@@ -86,10 +97,11 @@ func (t *turns) hear(r *request, node string, err error) {
 	}
 }
 
-// plan notes what a pass is to do.
-func (t *turns) plan(was *rollout.Snapshot, plan *rollout.Plan) {
+// plan notes what a pass is to do now.
+func (t *turns) plan(was *rollout.Snapshot, plan *rollout.Plan, now time.Time) {
 	for _, a := range plan.Actions {
-		if n := &was.Nodes[a.Node]; n.Refusal == nil {
+		edits := a.Kind != rollout.Create && a.Kind != rollout.Delete
+		if n := &was.Nodes[a.Node]; n.Refusal == nil && !(edits && t.doubts[a.Pod].After(now)) {
 			t.planned[n.Name] = true
 		}
 	}
