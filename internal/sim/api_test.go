@@ -39,7 +39,7 @@ func (f podsOf) Create(ctx context.Context, u *unstructured.Unstructured) (*core
 	}
 	return ask[*corev1.Pod](f.m, &request{
 		text: words("creates a pod of %s on %s", image, node), write: true, ofPod: true, slow: f.slow, of: decidedIn(ctx), peerPass: peerPassIn(ctx),
-		action: action{verb: "create", pod: u.GetName(), node: node, image: image, hash: u.GetLabels()[appsv1.DefaultDaemonSetUniqueLabelKey]},
+		action: action{verb: "create", pod: u.GetName(), node: node, image: image, hash: u.GetLabels()[appsv1.DefaultDaemonSetUniqueLabelKey], owner: ownerIn(u)},
 		commit: func() (any, error) { return orNil(w.createPod(u)) },
 	})
 }
@@ -116,6 +116,14 @@ func (f podsOf) Patch(ctx context.Context, e executor.PodPatch) (*corev1.Pod, er
 		action: action{verb: patchVerb(string(e.Body)), pod: e.Pod, uid: uidIn(e.Body), namespace: e.Namespace, takes: takesAway(string(e.Body))},
 		commit: func() (any, error) { return orNil(f.m.s.w.patchPod(e.Pod, of, e.Body)) },
 	})
+}
+
+// ownerIn is the UID of the controller that a new pod names; empty if it names none.
+func ownerIn(u *unstructured.Unstructured) string {
+	if owner := metav1.GetControllerOf(u); owner != nil {
+		return string(owner.UID)
+	}
+	return ""
 }
 
 // uidIn is the UID that a patch names; empty if it names none.

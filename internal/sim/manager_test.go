@@ -65,6 +65,8 @@ type action struct {
 	// hash is the revision of a pod that is created, or the name of the one that is looked at.
 	hash           string
 	uid, namespace string
+	// owner is the UID of the set that a pod is created for.
+	owner string
 	// takes is whether a patch takes the pod out of service.
 	takes bool
 }

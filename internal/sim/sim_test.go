@@ -229,7 +229,7 @@ func (s *sim) commit(r *request) (any, error) {
 	if err := s.refused(r); err != nil {
 		return nil, err
 	}
-	if s.unheardOf(r) {
+	if s.unheardOf(r) || s.outlivesSet(r) {
 		return nil, errTimeout()
 	}
 	before := s.w.pod(r.action.pod)

@@ -203,3 +203,11 @@ func strip(p *corev1.Pod, what string) {
 		p.Labels = map[string]string{}
 	}
 }
+
+// outlivesSet is whether a create takes effect only after its set was deleted and made again, while a webhook takes the owner from new pods. No run has such
+// pods: the new set adopts them, and the generation of their template, which may stand for another one in the new set, is all that is known of them. The native
+// controller errs as well. With their owner they are collected, an Advanced DaemonSet does not believe generations, and a pod that is older than the set is not believed.
+func (s *sim) outlivesSet(r *request) bool {
+	set := s.w.set()
+	return r.action.verb == "create" && !r.peer && s.w.strips == "the owner" && s.cfg.dialect != kruiseRun && set != nil && r.action.owner != string(set.GetUID())
+}
