@@ -3,6 +3,7 @@
 package clustercache
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -115,21 +116,27 @@ func TestObserve(t *testing.T) {
 		seen       bool
 		want       int
 		duplicates int
+		template   string
 	}{
-		"the newest":                       {owned(1, 2), true, 1, 0},
-		"the template is not its business": {owned(1), true, 0, 0},
-		"the same data again":              {owned(1, 2, 3), true, 2, 1},
-		"not seen yet":                     {owned(1, 2), false, rollout.NoRevision, 0},
-		"none":                             {nil, true, rollout.NoRevision, 0},
-		"which is the newest?":             {owned(1, 3, 3), true, rollout.NoRevision, 0},
-		"data that cannot be read":         {unreadable, true, 1, 0},
+		"the newest":                          {owned(1, 2), true, 1, 0, ""},
+		"none has the template":               {owned(1), true, 0, 0, ""},
+		"the same data again":                 {owned(1, 2, 3), true, 2, 1, ""},
+		"not seen yet":                        {owned(1, 2), false, rollout.NoRevision, 0, "one"},
+		"none":                                {nil, true, rollout.NoRevision, 0, ""},
+		"which is the newest?":                {owned(1, 3, 3), true, rollout.NoRevision, 0, ""},
+		"data that cannot be read":            {unreadable, true, 1, 0, ""},
+		"an older one has the template":       {owned(1, 2), true, 0, 0, "one"},
+		"two have the template":               {owned(1, 3, 2), true, 2, 1, "one"},
+		"one of the newest has the template":  {owned(1, 3, 3), true, 1, 0, "two"},
+		"one has it, the newest is no object": {unreadable, true, 0, 0, "one"},
 	} {
-		r := Observe(c.owned, c.seen)
+		w := &dialect.Workload{Template: template(cmp.Or(c.template, "three")), Set: rollout.Set{ExternalController: true}}
+		r := Observe(w, c.owned, c.seen, true)
 		if r.Current != c.want || len(r.Duplicates) != c.duplicates {
 			t.Errorf("%s: current %d, %d duplicates, want %d and %d", name, r.Current, len(r.Duplicates), c.want, c.duplicates)
 		}
 		// Nothing is made up for an external set: where it is not known what is wanted, nothing is.
-		h := r.History(&dialect.Workload{Template: template("three"), Set: rollout.Set{ExternalController: true}})
+		h := r.History(w)
 		if h.Update != c.want || len(h.Revisions) != len(c.owned) {
 			t.Errorf("%s: history %+v", name, h)
 		}

@@ -19,15 +19,23 @@ type Resolved struct {
 	revision.Resolution
 }
 
-// Observe is Resolve for a set whose history another controller writes: the newest revision is that of the template, whatever this one would
-// make of it. seen is whether the other controller has seen the template; if not, or if it is unknown which revision is the newest, there
-// is no current one. Other revisions with the same data count as duplicates.
-func Observe(owned []Revision, seen bool) *Resolved {
+// Observe is Resolve for a set whose history another controller writes. seen is whether the other controller has seen the template; if not, there is no current
+// revision. One that has the template is current, whatever its number is: everyone who may create ControllerRevisions, or restores them, can make one with a higher
+// number. If none has it, the other controller compares templates in another way, and the newest revision is that of the template, unless it is unknown which one is the newest: the other
+// controller has deleted or not yet written it (newest is false), or two have the same number. Other revisions with the same data count as duplicates.
+func Observe(w *dialect.Workload, owned []Revision, seen, newest bool) *Resolved {
 	r := entriesOf(owned)
 	last := len(owned) - 1
 	r.Current = rollout.NoRevision
+	if !seen || last < 0 {
+		return r
+	}
+	if of := revision.Resolve(r.Entries, w.Template); of.Current >= 0 {
+		r.Resolution = of
+		return r
+	}
 	switch {
-	case !seen || last < 0 || last > 0 && owned[last-1].Number == owned[last].Number:
+	case !newest || last > 0 && owned[last-1].Number == owned[last].Number:
 	case r.Entries[last].Template == nil:
 		r.Current = last
 	default:

@@ -34,12 +34,12 @@ type observed struct {
 func (p *pass) observeHistory(ctx context.Context) (*clustercache.Resolved, error) {
 	owned, _ := p.c.Index.History(p.key)
 	if p.w.Plain == nil && !p.byPolicy {
-		return p.state.history.observe(p.w, owned, true), nil // nothing is deleted: all that is left to do is to withdraw what pods say
+		return p.state.history.observe(p.w, owned, true, true), nil // nothing is deleted: all that is left to do is to withdraw what pods say
 	}
 	seen := p.w.ObservedGeneration == p.w.Generation
 	if seen && p.state.observed.read != p.newest(owned) {
 		if err := p.readHistory(ctx); err != nil {
-			return p.state.history.observe(p.w, owned, false), err
+			return p.state.history.observe(p.w, owned, false, false), err
 		}
 		owned, _ = p.c.Index.History(p.key)
 		p.state.observed.read = p.newest(owned)
@@ -47,11 +47,12 @@ func (p *pass) observeHistory(ctx context.Context) (*clustercache.Resolved, erro
 	if p.state.observed.generation != p.w.Generation {
 		p.state.observed.generation, p.state.observed.highest = p.w.Generation, 0
 	}
+	newest := true
 	if n := len(owned); n > 0 {
-		seen = seen && owned[n-1].Number >= p.state.observed.highest
+		newest = owned[n-1].Number >= p.state.observed.highest
 		p.state.observed.highest = max(p.state.observed.highest, owned[n-1].Number)
 	}
-	return p.state.history.observe(p.w, owned, seen), nil
+	return p.state.history.observe(p.w, owned, seen, newest), nil
 }
 
 // newest names the template and the newest of the revisions.

@@ -76,10 +76,10 @@ func (c *historyCache) keep(h *clustercache.Resolved) {
 }
 
 // observe is resolve for a history that another controller writes; see clustercache.Observe.
-func (c *historyCache) observe(w *dialect.Workload, owned []clustercache.Revision, seen bool) *clustercache.Resolved {
-	id := fmt.Sprint(historyID(w, owned), seen)
+func (c *historyCache) observe(w *dialect.Workload, owned []clustercache.Revision, seen, newest bool) *clustercache.Resolved {
+	id := fmt.Sprint(historyID(w, owned), seen, newest)
 	if c.h == nil || c.id != id {
-		c.id, c.h, c.changes, c.genuine, c.digests, c.missing = id, clustercache.Observe(owned, seen), nil, nil, nil, nil
+		c.id, c.h, c.changes, c.genuine, c.digests, c.missing = id, clustercache.Observe(w, owned, seen, newest), nil, nil, nil, nil
 	}
 	return c.h
 }

@@ -5,6 +5,7 @@ package daemonset
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -130,7 +131,7 @@ func (e *edge) history(changed *bool) *appsv1.ControllerRevision {
 			Labels: map[string]string{"app": "x", "controller-revision-hash": hash}, OwnerReferences: []metav1.OwnerReference{e.owner()},
 		}}
 		r.Data.Raw, r.Revision = data, highest+1
-	case r.Revision < highest:
+	case r.Revision < highest && highest < math.MaxInt64: // beyond that the number overflows, and it is left as it is
 		r.Revision = highest + 1
 	default:
 		return r
