@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -210,7 +211,8 @@ type state struct {
 	batchOf   int64
 	governed  governed
 	durations durations
-	refused   refusal
+	// refused is the last change of the template, if it was refused.
+	refused atomic.Pointer[refusal]
 	// tidyAfter is when revisions that no decision needs may be adopted or labelled again.
 	tidyAfter time.Time
 	// young is whether the set was new when it was first seen, and nothing has been decided for it yet.

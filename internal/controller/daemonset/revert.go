@@ -5,6 +5,7 @@ package daemonset
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +20,8 @@ import (
 
 // Templates change the templates of daemon sets of which another controller creates the pods.
 type Templates interface {
-	// PatchTemplate sends a strategic merge patch of the set itself.
-	PatchTemplate(ctx context.Context, key clustercache.Key, patch []byte) error
+	// PatchTemplate sends a strategic merge patch of the set itself, and returns the set as it is then.
+	PatchTemplate(ctx context.Context, key clustercache.Key, patch []byte) (*unstructured.Unstructured, error)
 }
 
 // refusal is a change of the template that was refused.
@@ -37,7 +38,7 @@ func (p *pass) template() *policy.Template {
 		return nil
 	}
 	known := &policy.Template{Owners: p.w.TemplateOwners}
-	if of := &p.state.refused; of.generation == p.w.Generation {
+	if of := p.state.refused.Load(); of != nil && of.generation == p.w.Generation {
 		known.Refused, known.RetryAt = of.text, of.retryAt
 	}
 	return known
@@ -48,6 +49,9 @@ func (p *pass) template() *policy.Template {
 func (p *pass) revert(ctx context.Context, h *clustercache.Resolved, out *policy.Result) error {
 	if out.Revert < 0 || out.Revert >= len(h.Entries) || h.Entries[out.Revert].Template == nil || p.c.Templates == nil || !p.mayWrite() {
 		return nil
+	}
+	if p.c.slow.waits(writesOf{p.key, writesTemplate}) {
+		return nil // the pass that follows the answer continues
 	}
 	live, err := p.live(ctx)
 	if err != nil {
@@ -62,24 +66,38 @@ func (p *pass) revert(ctx context.Context, h *clustercache.Resolved, out *policy
 	}
 	name := h.Entries[out.Revert].Name
 	err = p.write(ctx, writesTemplate, func(ctx context.Context) error {
-		err := p.c.Templates.PatchTemplate(ctx, p.key, patch)
+		patched, err := p.c.Templates.PatchTemplate(ctx, p.key, patch)
 		p.c.Observer.Wrote("patch-template", err)
-		if err == nil {
+		switch {
+		case err != nil:
+		case patched.GetGeneration() == p.w.Generation:
+			err = errKept
+		default:
 			p.c.Events.Eventf(p.object(), corev1.EventTypeWarning, policy.ReasonTemplateReverted, "Changed the template back to that of revision %s.", name)
 		}
-		return err
+		return p.answered(err)
 	})
-	return p.answered(err)
+	if errors.Is(err, errLater) {
+		return nil
+	}
+	return err
 }
 
-// answered notes what came of the change of the template. The watch shows a set that has changed meanwhile.
+// errKept is the answer to a change of the template that was accepted and has changed nothing.
+var errKept = errors.New("the API server has accepted the change, but a mutating webhook or policy keeps the template as it is")
+
+// answered notes what came of the change of the template, maybe while other passes are made. The watch shows a set that has changed meanwhile.
 func (p *pass) answered(err error) error {
-	p.state.refused = refusal{}
-	switch apply.OfDelete(err) {
+	p.state.refused.Store(nil)
+	answer := apply.OfDelete(err)
+	if errors.Is(err, errKept) {
+		answer = apply.Refused
+	}
+	switch answer {
 	case apply.Done, apply.Differs, apply.Gone:
 		return nil
 	case apply.Refused:
-		p.state.refused = refusal{text: apply.Brief(err).Error() + ".", generation: p.w.Generation, retryAt: rollout.Time(p.c.Clock.Now().Add(policy.RefusedPause).UnixNano())}
+		p.state.refused.Store(&refusal{text: apply.Brief(err).Error() + ".", generation: p.w.Generation, retryAt: rollout.Time(p.c.Clock.Now().Add(policy.RefusedPause).UnixNano())})
 		p.c.queue.Add(p.key)
 		return nil
 	default:

@@ -29,8 +29,8 @@ import (
 // worldTemplates takes patches of a template as the API server does.
 type worldTemplates struct{ w *world }
 
-func (f worldTemplates) PatchTemplate(_ context.Context, _ clustercache.Key, patch []byte) error {
-	return f.w.write("patch-template", "ds", func() error {
+func (f worldTemplates) PatchTemplate(_ context.Context, _ clustercache.Key, patch []byte) (*unstructured.Unstructured, error) {
+	err := f.w.write("patch-template", "ds", func() error {
 		var sent struct {
 			Metadata struct{ UID, ResourceVersion string }
 			Spec     map[string]any
@@ -60,6 +60,7 @@ func (f worldTemplates) PatchTemplate(_ context.Context, _ clustercache.Key, pat
 		f.w.seeSet()
 		return nil
 	})
+	return f.w.set.DeepCopy(), err
 }
 
 // stored is rules whose status is stored at once.

@@ -62,10 +62,9 @@ func NewTemplates(c dynamic.Interface, resources map[string]schema.GroupVersionR
 	return liveSets{client: c, resources: resources}
 }
 
-func (l liveSets) PatchTemplate(ctx context.Context, key clustercache.Key, patch []byte) error {
-	_, err := l.client.Resource(l.resources[key.Dialect]).Namespace(key.Namespace).
+func (l liveSets) PatchTemplate(ctx context.Context, key clustercache.Key, patch []byte) (*unstructured.Unstructured, error) {
+	return l.client.Resource(l.resources[key.Dialect]).Namespace(key.Namespace).
 		Patch(ctx, key.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: base.FieldManager})
-	return err
 }
 
 // live is the set as the API server itself has it.
