@@ -87,5 +87,5 @@ func encode(n *policy.Notice, source string, now time.Time) (*message, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding an event: %w", err)
 	}
-	return &message{e.ID, e.Type, e.Subject, n.Set.Namespace, body, now}, nil
+	return &message{id: e.ID, kind: e.Type, subject: e.Subject, namespace: n.Set.Namespace, body: body, queued: now}, nil
 }

@@ -108,11 +108,25 @@ func (q *queue) take() *message {
 func (q *queue) putBack(m *message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if at := slices.Index(q.turns, m.namespace); at >= 0 {
-		q.turns = slices.Delete(q.turns, at, at+1)
-	}
+	q.leaveTurns(m.namespace)
 	q.turns = slices.Insert(q.turns, 0, m.namespace)
 	q.of[m.namespace] = slices.Insert(q.of[m.namespace], 0, m)
+}
+
+// retry adds a message that the target has not accepted, before all others of its namespace, whose turn comes after those of all others.
+func (q *queue) retry(m *message) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.leaveTurns(m.namespace)
+	q.turns = append(q.turns, m.namespace)
+	q.of[m.namespace] = slices.Insert(q.of[m.namespace], 0, m)
+}
+
+// leaveTurns takes a namespace out of the turns. The lock is held.
+func (q *queue) leaveTurns(namespace string) {
+	if at := slices.Index(q.turns, namespace); at >= 0 {
+		q.turns = slices.Delete(q.turns, at, at+1)
+	}
 }
 
 // accepted notes that the target has accepted a message.

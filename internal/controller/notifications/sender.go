@@ -147,12 +147,9 @@ func (s *Sender) run(ctx context.Context) {
 	for _, t := range s.current().all {
 		running.Go(func() {
 			defer t.client.CloseIdleConnections()
-			for {
-				m := t.queue.next(ctx)
-				if m == nil {
-					return
-				}
-				s.deliver(ctx, t, m)
+			of := &failures{backoff: s.backoff, texts: map[string]string{}}
+			for m := t.queue.next(ctx); m != nil; m = t.queue.next(ctx) {
+				s.deliver(ctx, t, m, of)
 			}
 		})
 	}
@@ -160,40 +157,53 @@ func (s *Sender) run(ctx context.Context) {
 	<-ctx.Done() // also without a target
 }
 
-// deliver tries to send a message until that succeeds, the target refuses it, it is too old, or ctx ends.
-func (s *Sender) deliver(ctx context.Context, t *target, m *message) {
+// failures are what is remembered of attempts of one target that have failed.
+type failures struct {
+	// backoff is that of attempts that fail one after the other.
+	backoff wait.Backoff
+	// texts are why the last attempt of each namespace has failed.
+	texts map[string]string
+}
+
+// forget begins again after a message was accepted or is lost.
+func (f *failures) forget(m *message, backoff wait.Backoff) {
+	f.backoff = backoff
+	delete(f.texts, m.namespace)
+}
+
+// deliver tries to send a message once. If that fails, the message is tried again until the target refuses it or it is too old: then it is the first one of its
+// namespace again, but other namespaces come before it, because the target may fail only for this message.
+func (s *Sender) deliver(ctx context.Context, t *target, m *message, of *failures) {
 	log := klog.FromContext(ctx).WithValues("target", t.name, "type", m.kind, "subject", m.subject, "id", m.id)
-	backoff, before := s.backoff, ""
-	for {
-		after, err := s.attempt(ctx, t, m)
-		left := t.maxAge - s.clock.Since(m.queued)
-		refused := (*refusal)(nil)
-		switch {
-		case err == nil:
-			t.queue.accepted()
-			s.count(t.name, ResultSent)
-			return
-		case ctx.Err() != nil:
-			t.queue.putBack(m)
-			return
-		case errors.As(err, &refused) && refused.final() || left <= 0:
-			log.Error(err, "Could not send a notification; giving up")
-			s.count(t.name, ResultFailed)
-			return
-		}
-		if text := err.Error(); text != before {
-			log.Error(err, "Could not send a notification; trying again")
-			before = text
-		}
-		s.count(t.name, ResultRetried)
-		timer := s.clock.NewTimer(min(max(backoff.Step(), min(after, maxDelay)), left))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			t.queue.putBack(m)
-			return
-		case <-timer.C():
-		}
+	after, err := s.attempt(ctx, t, m)
+	left := t.maxAge - s.clock.Since(m.queued)
+	refused := (*refusal)(nil)
+	switch {
+	case err == nil:
+		t.queue.accepted()
+		s.count(t.name, ResultSent)
+		of.forget(m, s.backoff)
+		return
+	case ctx.Err() != nil:
+		t.queue.putBack(m)
+		return
+	case errors.As(err, &refused) && refused.final() || left <= 0:
+		log.Error(err, "Could not send a notification; giving up")
+		s.count(t.name, ResultFailed)
+		of.forget(m, s.backoff)
+		return
+	}
+	if text := err.Error(); text != of.texts[m.namespace] {
+		log.Error(err, "Could not send a notification; trying again")
+		of.texts[m.namespace] = text
+	}
+	t.queue.retry(m)
+	s.count(t.name, ResultRetried)
+	timer := s.clock.NewTimer(min(max(of.backoff.Step(), min(after, maxDelay)), left))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
 	}
 }
 
