@@ -133,7 +133,7 @@ func restartsOf(pod *corev1.Pod) []restart {
 	var all []restart
 	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		_, id, valid := strings.Cut(status.ContainerID, "://")
-		if asked, ok := state.Restarts[status.Name]; !ok || asked != status.ContainerID || !valid || status.State.Running == nil {
+		if asked, ok := state.Restarts[status.Name]; !ok || asked != status.ContainerID || !valid || status.State.Running == nil || !restartable(pod, status.Name) {
 			continue
 		}
 		all = append(all, restart{
@@ -141,6 +141,18 @@ func restartsOf(pod *corev1.Pod) []restart {
 		})
 	}
 	return all
+}
+
+// restartable is whether a container may be stopped: its preStop hook would not run, or the kubelet might not start it again. The manager looks at the template, and
+// a webhook may have changed the pod. The manager recreates such a pod.
+func restartable(pod *corev1.Pod, name string) bool {
+	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+		if c.Name == name {
+			always := c.RestartPolicy == nil || *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+			return always && len(c.RestartPolicyRules) == 0 && (c.Lifecycle == nil || c.Lifecycle.PreStop == nil)
+		}
+	}
+	return true
 }
 
 // inUse reports whether the readiness gate of updates in place is open.

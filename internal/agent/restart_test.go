@@ -66,6 +66,19 @@ func TestRestartsOfAPod(t *testing.T) {
 		"a state that cannot be read": {func(p *corev1.Pod) {
 			p.Annotations[kruise.InPlaceUpdateState] = "{"
 		}, nil},
+		"a preStop hook that a webhook has added": {func(p *corev1.Pod) {
+			hook := &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}}
+			p.Spec.Containers = []corev1.Container{{Name: "app", Lifecycle: hook}, {Name: "side"}}
+		}, []string{"mesh-1"}},
+		"rules for its exit code that a webhook has added": {func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "mesh", RestartPolicyRules: []corev1.ContainerRestartRule{{}}}}
+		}, []string{"app-1"}},
+		"no restart of its own that a webhook has added": {func(p *corev1.Pod) {
+			p.Spec.Containers = []corev1.Container{{Name: "app", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyNever)}}
+		}, []string{"mesh-1"}},
+		"a sidecar": {func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "mesh", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
+		}, []string{"app-1", "mesh-1"}},
 		"a gate that is closed": {func(p *corev1.Pod) {
 			*p = *restartedPod(t, kruise.InPlaceState{Restarts: map[string]string{"app": "containerd://app-1"}})
 			p.Status.Conditions = []corev1.PodCondition{{Type: kruise.InPlaceUpdateReady, Status: corev1.ConditionFalse}}

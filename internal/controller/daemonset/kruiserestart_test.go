@@ -160,3 +160,26 @@ func TestARestartWithoutAnAgent(t *testing.T) {
 		t.Errorf("%d pods were restarted in place, want 2", kept)
 	}
 }
+
+// TestARestartOfAContainerWithAnAddedHook: a webhook has added a preStop hook to the pods, which the agent does not run. They are recreated, which runs it.
+func TestARestartOfAContainerWithAnAddedHook(t *testing.T) {
+	a := newAdvanced(t, 3, inPlace)
+	a.gateOpen()
+	a.settle()
+	for _, p := range a.pods {
+		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}}
+		p.ResourceVersion = a.next()
+		a.seePod(p)
+	}
+	before := a.uids()
+	a.restart()
+	a.seconds(20, func(*corev1.Pod) bool { return false })
+	if slices.ContainsFunc(a.uids(), func(uid types.UID) bool { return slices.Contains(before, uid) }) || a.status("updatedNumberScheduled") != 3 {
+		t.Errorf("pods %v, before %v, updated %d", a.uids(), before, a.status("updatedNumberScheduled"))
+	}
+	for _, detail := range a.decisions {
+		if detail != rollout.DetailRestart {
+			t.Errorf("decisions %v", a.decisions)
+		}
+	}
+}

@@ -51,6 +51,8 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 	case rollout.InPlacePatched:
 		if infeasible(p, state) {
 			f.Stuck = rollout.DetailInfeasible
+		} else if waitsForever(p, state) {
+			f.Stuck = rollout.DetailRestart
 		} else if state != nil {
 			f.Patience = restartPatience(p, state)
 		}

@@ -149,6 +149,22 @@ func restarted(p *corev1.Pod, state *kruise.InPlaceState) bool {
 	return true
 }
 
+// waitsForever is whether a change asks for the restart of a container that no agent restarts: not of the template, which was looked at before, but because a
+// webhook has changed the pod.
+func waitsForever(p *corev1.Pod, state *kruise.InPlaceState) bool {
+	if state == nil || len(state.Restarts) == 0 {
+		return false
+	}
+	for c := range LongRunning(&p.Spec) {
+		if id, asked := state.Restarts[c.Name]; asked && !Restartable(c) {
+			if s := statusOf(p, c.Name); s != nil && s.ContainerID == id && s.State.Running != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // restartPatience is how long it may take until the agent has stopped the containers of a pod; 0 if none of them still runs.
 func restartPatience(p *corev1.Pod, state *kruise.InPlaceState) time.Duration {
 	for name, id := range state.Restarts {
