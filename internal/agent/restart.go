@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -128,7 +129,7 @@ func restartsOf(pod *corev1.Pod) []restart {
 	}
 	grace := time.Duration(corev1.DefaultTerminationGracePeriodSeconds) * time.Second
 	if pod.Spec.TerminationGracePeriodSeconds != nil {
-		grace = time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+		grace = time.Duration(min(*pod.Spec.TerminationGracePeriodSeconds, math.MaxInt32)) * time.Second // more than a duration can be is allowed
 	}
 	var all []restart
 	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {

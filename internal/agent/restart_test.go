@@ -172,3 +172,14 @@ func TestRestarter(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A time to end that is longer than durations can be is a long one.
+func TestRestartWithAVeryLongTimeToEnd(t *testing.T) {
+	for _, seconds := range []int64{18446744074, 1 << 62} {
+		p := restartedPod(t, wantedRestarts("app"))
+		p.Spec.TerminationGracePeriodSeconds = &seconds
+		if all := restartsOf(p); len(all) != 1 || all[0].grace < 365*24*time.Hour {
+			t.Errorf("%d seconds: %+v", seconds, all)
+		}
+	}
+}

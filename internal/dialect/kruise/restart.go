@@ -4,6 +4,7 @@ package kruise
 
 import (
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -169,9 +170,9 @@ func waitsForever(p *corev1.Pod, state *kruise.InPlaceState) bool {
 func restartPatience(p *corev1.Pod, state *kruise.InPlaceState) time.Duration {
 	for name, id := range state.Restarts {
 		if s := statusOf(p, name); s != nil && s.ContainerID == id && s.State.Running != nil {
-			grace := corev1.DefaultTerminationGracePeriodSeconds
+			grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
 			if p.Spec.TerminationGracePeriodSeconds != nil {
-				grace = int(*p.Spec.TerminationGracePeriodSeconds)
+				grace = min(*p.Spec.TerminationGracePeriodSeconds, math.MaxInt32) // more than a duration can be is allowed
 			}
 			return rollout.RestartWithin + time.Duration(grace)*time.Second
 		}

@@ -176,3 +176,23 @@ func TestARestartThatIsSuperseded(t *testing.T) {
 		t.Errorf("after it has arrived, the next state is %+v", state)
 	}
 }
+
+// A time to end that is longer than durations can be is a long one.
+func TestRestartPatienceIsLong(t *testing.T) {
+	for _, seconds := range []int64{18446744074, 1 << 62} {
+		yes := true
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1beta1", Kind: "DaemonSet", Controller: &yes}},
+				Annotations:     map[string]string{"apps.kruise.io/inplace-update-state": `{"updateTimestamp": "` + later + `", "gateOpen": true, "restarts": {"c": "one"}}`},
+			},
+			Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &seconds, Containers: []corev1.Container{{Name: "c"}}},
+			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "c", ContainerID: "one", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			}}},
+		}
+		if f := kruise.Facts(p); f.Stuck != rollout.DetailNotRestarted || f.Patience < 365*24*time.Hour {
+			t.Errorf("%d seconds: %+v", seconds, f)
+		}
+	}
+}
