@@ -394,7 +394,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		var applyErr error
 		after, applyErr = p.apply(ctx, h, &snapshot, &plan)
 		p.measure(&snapshot, &plan, now)
-		err = errors.Join(err, applyErr, p.mark(ctx, h, &allowed), p.revert(ctx, h, &allowed))
+		err = errors.Join(err, applyErr, p.writeMarks(ctx, h, &allowed), p.revert(ctx, h, &allowed))
 	} else if apply.OfCreate(err) == apply.Refused {
 		report.Failure = err
 	}

@@ -5,6 +5,7 @@ package daemonset
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -13,8 +14,10 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/policyinput"
 	"everynode.dev/everynode/internal/rollout"
@@ -193,6 +196,21 @@ func (p *pass) governed(out *policy.Result) *dialect.Governed {
 	default:
 		return nil
 	}
+}
+
+// writeMarks is mark, and reports a mark that the API server refuses: no update starts before the committed revision has its own.
+func (p *pass) writeMarks(ctx context.Context, h *clustercache.Resolved, out *policy.Result) error {
+	err := p.mark(ctx, h, out)
+	if err == nil || apply.OfDelete(err) != apply.Refused {
+		return err
+	}
+	p.recordFailure(err, base.ReasonFailedRevision)
+	if out.Status != nil && out.Commit >= 0 {
+		out.Status.Blocking = append(out.Status.Blocking, v1alpha1.Blocking{
+			Reason: "MarkRefused", Message: fmt.Sprintf("The API server refuses to mark the committed revision, and no update starts before that: %s.", apply.Brief(err)),
+		})
+	}
+	return err
 }
 
 // mark writes which revision is committed, which one has failed, or that no policy governs the set any more.
