@@ -65,7 +65,7 @@ func (c *historyCache) missingForms(template map[string]any, forms []form) []for
 // writeForms writes a revision in a form that the history lacks, with the hash that the pods have, so that the other controller finds them up to date. It
 // returns whether it has changed the history. Pods without that hash get nothing from it, and the limit of the history would delete it.
 func (p *pass) writeForms(ctx context.Context, h *clustercache.Resolved) (moved bool) {
-	if h.Current < 0 || p.c.Clock.Now().Before(p.state.tidyAfter) {
+	if h.Current < 0 || !p.mayTidy() {
 		return false
 	}
 	missing := p.state.history.missingForms(p.w.Template, p.forms())

@@ -151,19 +151,18 @@ func (p *pass) improveHistory(ctx context.Context, h *clustercache.Resolved, orp
 	if h.Current < 0 {
 		return p.createRevision(ctx, h.Number)
 	}
-	if hash := p.replacedHash(h); hash != "" {
+	if hash := p.replacedHash(h); hash != "" && p.mayTidy() {
 		cur := &h.Revisions[h.Current]
-		return p.patchRevision(ctx, cur, metadataPatch(cur.UID, "labels", map[string]string{appsv1.ControllerRevisionHashLabelKey: hash}))
+		if p.tidyUp(ctx, cur, metadataPatch(cur.UID, "labels", map[string]string{appsv1.ControllerRevisionHashLabelKey: hash})) {
+			return errHistoryMoved
+		}
 	}
 	if cur := &h.Revisions[h.Current]; cur.Number != h.Number {
 		patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"uid": cur.UID, "resourceVersion": cur.RV}, "revision": h.Number})
 		return p.patchRevision(ctx, cur, patch)
 	}
-	if hash, name := p.lostTwin(h); hash != "" {
-		number := max(h.Revisions[h.Current].Number-1, 0)
-		if err := p.createRevisionAs(ctx, p.revisionOf(number, name, hash)); !errors.Is(err, errNameTaken) {
-			return err
-		}
+	if p.writeTwin(ctx, h) {
+		return errHistoryMoved
 	}
 	return nil
 }
@@ -433,6 +432,9 @@ func (p *pass) inPlace(h *clustercache.Resolved) clustercache.History {
 		if _, taken := view.Index[hash]; !taken && hash != "" {
 			view.Index[hash] = view.Update
 		}
+	}
+	for _, hash := range p.lostHashes(h) {
+		view.Index[hash] = view.Update
 	}
 	if p.d.InPlace == nil || !p.w.Set.InPlace {
 		return view

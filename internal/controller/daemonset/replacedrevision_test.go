@@ -3,10 +3,14 @@
 package daemonset
 
 import (
+	"errors"
 	"maps"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -112,5 +116,85 @@ func TestOneOfTwoRevisionsOfATemplateIsDeleted(t *testing.T) {
 				t.Errorf("deleted pods %v after a change of the template, want all five", d)
 			}
 		})
+	}
+}
+
+// The revision that pods have lost cannot be written again, as with a quota, or a webhook that does not answer: the set goes on, and nothing restarts.
+func TestALostTwinThatCannotBeWritten(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"a quota":    apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}, "ds-twin", errors.New("exceeded quota")),
+		"no answer":  apierrors.NewTimeoutError("no answer", 1),
+		"a conflict": apierrors.NewConflict(schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}, "ds-twin", errors.New("no")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAdvanced(t, 3, standard)
+			a.settle()
+			newer := a.currentRevision().DeepCopy()
+			newer.Name, newer.UID, newer.ResourceVersion, newer.Revision = "ds-twin", "twin", a.next(), 5
+			newer.Labels[appsv1.ControllerRevisionHashLabelKey] = "twin"
+			a.revisions[newer.Name] = newer
+			a.seeRevision(newer)
+			a.settle()
+			a.join("joined")
+			a.settle()
+			a.forgetLog()
+			a.before = func(verb, name string) error {
+				if verb == "create-revision" && name == "ds-twin" {
+					return refusal
+				}
+				return nil
+			}
+			delete(a.revisions, newer.Name)
+			a.index.DropRevision(newer.UID)
+			a.join("another")
+			for range 20 {
+				a.deliver()
+				_ = a.pass()
+				a.kubelets()
+				a.clock.Step(time.Second)
+			}
+			if d := a.wrote("delete"); len(d) > 0 || len(a.pods) != 5 {
+				t.Errorf("there are %d pods, and %v were deleted: the template is the same", len(a.pods), d)
+			}
+			if tries := len(a.wrote("create-revision")); tries != 1 {
+				t.Errorf("the revision was written %d times in 20 s", tries)
+			}
+			a.before = nil
+			a.clock.Step(time.Minute)
+			a.settle()
+			if a.revisions["ds-twin"] == nil || len(a.wrote("delete")) > 0 {
+				t.Errorf("the history is %v, deleted %v", a.revisions, a.wrote("delete"))
+			}
+		})
+	}
+}
+
+// The label of the current revision was changed, and cannot be changed back: the set goes on, and nothing restarts.
+func TestAChangedHashThatCannotBeChangedBack(t *testing.T) {
+	a := newAdvanced(t, 3, standard)
+	a.settle()
+	a.forgetLog()
+	a.before = func(verb, name string) error {
+		if verb == "patch-revision" {
+			return apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}, name, errors.New("revisions are protected"))
+		}
+		return nil
+	}
+	a.seeRevision(a.rehash("changed"))
+	a.join("joined")
+	for range 20 {
+		a.deliver()
+		_ = a.pass()
+		a.kubelets()
+		a.clock.Step(time.Second)
+	}
+	if d := a.wrote("delete"); len(d) > 0 || len(a.pods) != 4 {
+		t.Errorf("there are %d pods, and %v were deleted: the template is the same", len(a.pods), d)
+	}
+	a.before = nil
+	a.clock.Step(time.Minute)
+	a.settle()
+	if d := a.wrote("delete"); len(d) > 0 {
+		t.Errorf("deleted %v: the template is the same", d)
 	}
 }

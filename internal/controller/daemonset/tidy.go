@@ -23,6 +23,9 @@ const tidyLimit = 32
 // tidyPause is how long no such revision is adopted or labelled after a write of one has failed.
 const tidyPause = time.Minute
 
+// mayTidy is whether revisions that no decision needs may be written.
+func (p *pass) mayTidy() bool { return !p.c.Clock.Now().Before(p.state.tidyAfter) }
+
 // tidyHistory adopts revisions of an earlier life of the set, labels those without a label, and writes those for other controllers, once in a pass. Everyone who may create revisions in the
 // namespace can create any number of them, at any time. So revisions that appear in the meantime are left to the next pass, and the set does not wait for
 // those that no decision needs: a pass handles only some of them, and if a write is refused, the rest waits for a while.
@@ -32,7 +35,7 @@ func (p *pass) tidyHistory(ctx context.Context, h *clustercache.Resolved, orphan
 	}
 	p.tidied = true
 	needed, others := p.neededOrphans(h, orphans)
-	if p.c.Clock.Now().Before(p.state.tidyAfter) {
+	if !p.mayTidy() {
 		others = nil
 	}
 	others = others[:min(len(others), tidyLimit)]
@@ -65,7 +68,7 @@ func (p *pass) tidyHistory(ctx context.Context, h *clustercache.Resolved, orphan
 // labelRevisions labels revisions of very old versions, which lack the label; their name is used as the hash (as upstream). It returns whether it has
 // changed the history.
 func (p *pass) labelRevisions(ctx context.Context, h *clustercache.Resolved) (moved bool) {
-	if p.c.Clock.Now().Before(p.state.tidyAfter) {
+	if !p.mayTidy() {
 		return false
 	}
 	count := 0
