@@ -115,6 +115,7 @@ func (u *typist) mentioned(command, name, text string) {
 func (u *typist) closes() {
 	u.t.Helper()
 	u.remedies()
+	u.leavesAll()
 	for _, c := range u.page.Commands[u.at:] {
 		u.t.Errorf("line %d of %s is not typed: %s", c.Line, u.page.Name, c.Text)
 	}

@@ -44,6 +44,7 @@ func remedies() map[string][]remedy {
 		"rollout-failed.md": {
 			{command: "kubectl everynode undo daemonset/NAME -n NAMESPACE --to-committed", typed: "kubectl everynode undo daemonset/gate -n gated --to-committed --dry-run=server", says: "daemonset/gate"},
 			{command: "kubectl everynode retry daemonset/NAME -n NAMESPACE", typed: "kubectl everynode retry daemonset/gate -n gated --dry-run=server", says: "daemonset/gate"},
+			{command: "kubectl get daemonset NAME -n NAMESPACE -o yaml --show-managed-fields", typed: "kubectl get daemonset gate -n gated -o yaml --show-managed-fields", says: "manager: "},
 		},
 		"wave-overdue.md": {
 			{command: "kubectl everynode reject daemonset/NAME -n NAMESPACE --reason TEXT", typed: "kubectl everynode reject daemonset/gate -n gated --reason broken", says: "is rejected"},

@@ -55,7 +55,7 @@ func ReadPage(t testing.TB, name string) *Page {
 
 // programs returns the programs with which commands of pages begin.
 func programs() []string {
-	return []string{"apt-get", "bin/everynode-manager", "bin/localplane", "curl", "export", "helm", "kubectl", "make", "sed", "skopeo"}
+	return []string{"apt-get", "bin/everynode-manager", "bin/localplane", "cosign", "curl", "export", "helm", "kubectl", "make", "sed", "skopeo"}
 }
 
 // prompt is the prefix of commands in a block that shows a terminal.
