@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -72,23 +75,26 @@ func (g *groupWatch) roll(image string) {
 	g.space.Kubectl("patch", "daemonsets.apps.kruise.io", "in-place", "--type=json", "-p", patch)
 }
 
-// rolled is met when all nodes have a ready pod of both sets with the image.
+// rolled is met when all nodes have a ready pod of both sets that runs the image: also by its status, since a pod that is changed in place is ready until its node
+// begins.
 func (g *groupWatch) rolled(image string) harness.Condition {
-	return func(v harness.View) error {
-		var errs []error
-		for _, name := range groupSets() {
-			ready := 0
-			for _, p := range v.Pods(name) {
-				if p.Spec.Containers[0].Image == image && harness.Ready(p) {
-					ready++
-				}
-			}
-			if ready != groupNodes {
-				errs = append(errs, fmt.Errorf("%d pods of %s run %s", ready, name, image))
-			}
+	return func(v harness.View) error { return rolledIn(slices.Values(v.AllPods()), image) }
+}
+
+func rolledIn(pods iter.Seq[*corev1.Pod], image string) error {
+	ready := map[string]int{}
+	for p := range pods {
+		if runs := p.Status.ContainerStatuses; p.Spec.Containers[0].Image == image && len(runs) > 0 && runs[0].Image == image && harness.Ready(p) {
+			ready[p.Name[:strings.LastIndex(p.Name, "-")]]++
 		}
-		return errors.Join(errs...)
 	}
+	var errs []error
+	for _, name := range groupSets() {
+		if ready[name] != groupNodes {
+			errs = append(errs, fmt.Errorf("%d pods of %s run %s", ready[name], name, image))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // begun is met when a pod runs the image.
@@ -135,7 +141,7 @@ func (g *groupWatch) during(t *testing.T, scope string, roll func()) {
 	if scope == "" {
 		image = harness.Image3
 	}
-	g.space.Wait("both sets are rolled", g.rolled(image))
+	g.space.Poll("both sets are rolled, and that was judged", func() error { return j.rolled(image) })
 	cancel()
 	w.Stop()
 	judging.Wait()
@@ -150,13 +156,24 @@ type groupJudge struct {
 	t     *testing.T
 	scope string
 	nodes []string
-	pods  map[string]*corev1.Pod
 	was   map[string]bool
 	downs [2]int
+
+	mu   sync.Mutex
+	pods map[string]*corev1.Pod
+}
+
+// rolled is nil when both sets are rolled by the events that were judged.
+func (j *groupJudge) rolled(image string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return rolledIn(maps.Values(j.pods), image)
 }
 
 // see takes an event.
 func (j *groupJudge) see(kind watch.EventType, pod *corev1.Pod) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if j.pods[pod.Name] = pod; kind == watch.Deleted {
 		delete(j.pods, pod.Name)
 	}
