@@ -252,6 +252,7 @@ func (c *Controller) forget(key clustercache.Key) {
 	delete(c.states, key)
 	c.failures.setBlocked(key, false)
 	c.Executor.Slow.Forget(key)
+	c.slow.forget(key)
 	c.pending.decided(key, 0)
 	c.Observer.Forgotten(key)
 }

@@ -117,8 +117,8 @@ var errHistoryMoved = errors.New("the history was changed; the pass begins again
 // gives it the highest number. Each write is observed in the cache; a few rounds lead to a history at rest. With an error it returns
 // the history as it is: the set can still be looked at.
 func (p *pass) resolveHistory(ctx context.Context) (*clustercache.Resolved, error) {
-	if p.c.slow.waits(writesOf{p.key, writesRevision}) {
-		return p.unfinishedHistory(), fmt.Errorf("bringing the history in order: %w", errLater)
+	if of := (writesOf{p.key, writesRevision}); p.c.slow.waits(of) {
+		return p.unfinishedHistory(), fmt.Errorf("bringing the history in order: %w", p.c.slow.later(of))
 	}
 	for range 4 {
 		owned, orphans := p.c.Index.History(p.key)

@@ -54,7 +54,9 @@ type slowWrites struct {
 	mu       sync.Mutex
 	until    map[slowKind]time.Time
 	underWay map[writesOf]bool
-	running  sync.WaitGroup
+	// refused is why the last of them was refused, for those that were.
+	refused map[writesOf]error
+	running sync.WaitGroup
 }
 
 // noteSlow notes that a write has taken long.
@@ -73,6 +75,38 @@ func (s *slowWrites) isSlow(kind slowKind, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return now.Before(s.until[kind])
+}
+
+// answered notes the answer to a write.
+func (s *slowWrites) answered(w writesOf, err error) {
+	refused := err != nil && apply.OfCreate(err) == apply.Refused
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !refused {
+		delete(s.refused, w)
+		return
+	}
+	if s.refused == nil {
+		s.refused = map[writesOf]error{}
+	}
+	s.refused[w] = apply.Brief(err)
+}
+
+// later is errLater, with why the last write of that kind was refused: no pass sees that answer.
+func (s *slowWrites) later(w writesOf) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if why := s.refused[w]; why != nil {
+		return fmt.Errorf("%w; the last one was refused: %w", errLater, why)
+	}
+	return errLater
+}
+
+// forget is for a set that is gone.
+func (s *slowWrites) forget(key clustercache.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.refused, func(w writesOf, _ error) bool { return w.key == key })
 }
 
 // waits is whether such a write of the set has no answer yet.
@@ -120,19 +154,26 @@ func (s *slowWrites) leave(w writesOf) {
 func (p *pass) write(ctx context.Context, kind string, send func(ctx context.Context) error) error {
 	c, w := p.c, writesOf{p.key, kind}
 	if !p.slow(kind) {
-		return c.send(ctx, w, executor.WriteTimeout, send)
+		err := c.send(ctx, w, executor.WriteTimeout, send)
+		c.slow.answered(w, nil) // the pass sees it
+		return err
 	}
-	if err := c.slow.enter(w); err != nil {
+	switch err := c.slow.enter(w); {
+	case errors.Is(err, errLater):
+		return c.slow.later(w)
+	case err != nil:
 		return err
 	}
 	c.slow.running.Go(func() {
 		defer c.Index.Notify(w.key)
 		defer c.slow.leave(w)
-		if err := c.send(ctx, w, executor.SlowWriteTimeout, send); ctx.Err() == nil && c.failures.isNew(w.key, err) {
+		err := c.send(ctx, w, executor.SlowWriteTimeout, send)
+		c.slow.answered(w, err)
+		if ctx.Err() == nil && c.failures.isNew(w.key, err) {
 			klog.FromContext(ctx).Error(err, "A slow write failed and will be repeated", "set", w.key.String(), "of", kind)
 		}
 	})
-	return errLater
+	return c.slow.later(w)
 }
 
 // slow is whether the pass does not wait for writes of that kind.
