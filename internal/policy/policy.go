@@ -161,7 +161,7 @@ func (p *Policy) problem(path, format string, args ...any) {
 
 func (p *Policy) wave(path string, from *v1alpha1.Wave) Wave {
 	w := Wave{
-		Name: from.Name, Selector: p.selector(path+".nodes.selector", from.Nodes.Selector), SpreadBy: from.Nodes.SpreadBy,
+		Name: from.Name, Selector: p.selectorOfNodes(path+".nodes.selector", from.Nodes.Selector), SpreadBy: from.Nodes.SpreadBy,
 		Soak: length(from.Soak), Factor: 2, Analysis: p.analysesOf(path, from.Analysis),
 	}
 	if from.Nodes.Count != nil {
@@ -180,6 +180,21 @@ func (p *Policy) wave(path string, from *v1alpha1.Wave) Wave {
 		}
 	}
 	return w
+}
+
+// MostTerms is how many terms the selector of a wave may have. Each is evaluated for each node in each pass.
+const MostTerms = 64
+
+// selectorOfNodes is selector for the nodes of a wave.
+func (p *Policy) selectorOfNodes(path string, from *metav1.LabelSelector) labels.Selector {
+	if from == nil {
+		return nil
+	}
+	if n := len(from.MatchLabels) + len(from.MatchExpressions); n > MostTerms {
+		p.problem(path, "it has %d terms, and at most %d are allowed", n, MostTerms)
+		return labels.Nothing()
+	}
+	return p.selector(path, from)
 }
 
 func (p *Policy) selector(path string, from *metav1.LabelSelector) labels.Selector {
