@@ -43,3 +43,28 @@ func TestTooManyTerms(t *testing.T) {
 		t.Errorf("another image: %v", got)
 	}
 }
+
+// TestTooManyTermsOfASelector: the selector of the nodes to update is compared with every node as well.
+func TestTooManyTermsOfASelector(t *testing.T) {
+	selecting := func(terms int) map[string]any {
+		obj := valid(t, beta)
+		list := strings.Repeat(`{"key":"k","operator":"DoesNotExist"},`, terms-1) + `{"key":"k","operator":"DoesNotExist"}`
+		set(t, obj, "spec updateStrategy type", `"RollingUpdate"`)
+		set(t, obj, "spec updateStrategy rollingUpdate maxUnavailable", "1")
+		set(t, obj, "spec updateStrategy rollingUpdate selector", fmt.Sprintf(`{"matchExpressions":[%s]}`, list))
+		return obj
+	}
+	checked := Options{TemplateChecked: true}
+	if got := lines(Create(selecting(placement.MaxTerms), checked)); len(got) > 0 {
+		t.Errorf("as many as may be: %v", got)
+	}
+	many := selecting(placement.MaxTerms + 1)
+	if got := lines(Create(many, checked)); len(got) != 1 || !strings.Contains(got[0], "has 5001 labels, expressions and values") {
+		t.Errorf("one too many: %v", got)
+	}
+	edited := selecting(placement.MaxTerms + 1)
+	set(t, edited, "spec minReadySeconds", "5")
+	if got := lines(Update(edited, many, checked)); len(got) > 0 {
+		t.Errorf("an edit of something else: %v", got)
+	}
+}

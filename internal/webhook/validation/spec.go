@@ -65,17 +65,34 @@ func (v *validator) placement(path *field.Path, old map[string]any) {
 			terms, placement.MaxTerms)))
 }
 
+// selectorOfNodes rejects a new selector of the nodes to update whose terms are too many, for the same reason.
+func (v *validator) selectorOfNodes(path *field.Path, old map[string]any) {
+	rolling := v.typed.UpdateStrategy.RollingUpdate
+	if rolling == nil || rolling.Selector == nil {
+		return
+	}
+	terms := len(rolling.Selector.MatchLabels)
+	for i := range rolling.Selector.MatchExpressions {
+		terms += 1 + len(rolling.Selector.MatchExpressions[i].Values)
+	}
+	if terms <= placement.MaxTerms || old != nil && sameAt(v.obj, old, "spec", "updateStrategy", "rollingUpdate", "selector") {
+		return
+	}
+	v.report(field.Invalid(path, field.OmitValueType{},
+		fmt.Sprintf("has %d labels, expressions and values, each of which is compared with every node: have at most %d, for example by labelling the nodes", terms, placement.MaxTerms)))
+}
+
+// sameAt reports whether two objects have the same at a path.
+func sameAt(a, b map[string]any, path ...string) bool {
+	of, _, _ := unstructured.NestedFieldNoCopy(a, path...)
+	was, _, _ := unstructured.NestedFieldNoCopy(b, path...)
+	return reflect.DeepEqual(of, was)
+}
+
 // samePlacement reports whether the templates of two objects have the same placement rules: rules that an earlier
 // version has admitted must not prevent a new image.
 func samePlacement(a, b map[string]any) bool {
-	for _, asked := range []string{"affinity", "tolerations"} {
-		of, _, _ := unstructured.NestedFieldNoCopy(a, "spec", "template", "spec", asked)
-		was, _, _ := unstructured.NestedFieldNoCopy(b, "spec", "template", "spec", asked)
-		if !reflect.DeepEqual(of, was) {
-			return false
-		}
-	}
-	return true
+	return sameAt(a, b, "spec", "template", "spec", "affinity") && sameAt(a, b, "spec", "template", "spec", "tolerations")
 }
 
 // immutable rejects a change of the selector: a DaemonSet with another selector would lose its pods.

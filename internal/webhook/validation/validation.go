@@ -94,6 +94,7 @@ func (v *validator) spec(old map[string]any) {
 	}
 	v.template(path.Child("template"))
 	v.placement(path.Child("template", "spec"), old)
+	v.selectorOfNodes(path.Child("updateStrategy", "rollingUpdate", "selector"), old)
 	v.report(nonNegative(int64(v.typed.MinReadySeconds), path.Child("minReadySeconds"))...)
 	if limit := v.typed.RevisionHistoryLimit; limit != nil {
 		v.report(nonNegative(int64(*limit), path.Child("revisionHistoryLimit"))...)
