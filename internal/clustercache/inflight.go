@@ -134,6 +134,16 @@ func (x *Index) InDoubt(uid types.UID) bool {
 	return p != nil && p.writes.EditBy() != 0
 }
 
+// Differed is how many edits of the pod in a row were refused because another client had changed it.
+func (x *Index) Differed(uid types.UID) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.pods[uid]; p != nil {
+		return p.writes.Differed()
+	}
+	return 0
+}
+
 // track keeps the pods of a set at hand of which a write has no definite answer. The set may be nil.
 func (s *set) track(p *podRecord) {
 	switch {

@@ -202,6 +202,7 @@ func (r *run) edited(ctx context.Context, i int, edit tried, err error) bool {
 		r.e.Index.Resolve(edit.write, inflight.NoResize)
 	case answer == apply.Gone && r.e.gone(ctx, a.Pod, uid):
 		return false
+	case answer == apply.Differs && r.e.keepsDiffering(uid):
 	case answer == apply.Differs || answer == apply.Busy:
 		// Where it differs, another client has changed the pod since it was read. The next pass starts from there, and no event reports it.
 		r.fail(fmt.Errorf("%s: %w", what, err))
@@ -220,6 +221,12 @@ func (r *run) edited(ctx context.Context, i int, edit tried, err error) bool {
 	}
 	return false
 }
+
+// mostDiffering is how many edits of a pod in a row another client may overtake before they count as refused: the node comes after all others then.
+const mostDiffering = 3
+
+// keepsDiffering is whether another client overtakes the edits of a pod again and again.
+func (e sender) keepsDiffering(uid types.UID) bool { return e.Index.Differed(uid) >= mostDiffering }
 
 // record is what an edit changes of a version of a pod.
 func (e sender) record(pod *corev1.Pod) *inflight.Content {

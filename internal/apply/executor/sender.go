@@ -101,6 +101,8 @@ func (e sender) resolve(w inflight.Write, answer apply.Answer) {
 	switch answer {
 	case apply.Done:
 		outcome = inflight.TookEffect
+	case apply.Differs:
+		outcome = inflight.Differed
 	case apply.Unclear:
 		w.Until, outcome = e.Pace.now().Add(writeTimeout), inflight.Unclear
 	}

@@ -274,6 +274,9 @@ func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, e
 	case apply.Busy:
 		_ = Sleep(ctx, busyPause)
 	case apply.Differs:
+		if !w.claim && e.Index.Differed(w.uid)+1 >= mostDiffering {
+			e.remember(w.uid, w.refusal(answer, err))
+		}
 		w.failed(err)
 	}
 	return w.answered(ctx, answer, err, pod)
@@ -409,8 +412,11 @@ func (e sender) newSlowPatch(verb string, patch PodPatch, uid types.UID) *slowWr
 			case apply.Done:
 				e.observe(patched)
 				e.Index.Resolve(edit, inflight.Seen)
-			case apply.Refused, apply.Busy, apply.Differs:
+			case apply.Refused, apply.Busy:
 				e.Index.Resolve(edit, inflight.Seen)
+			case apply.Differs:
+				e.Index.Resolve(edit, inflight.Seen)
+				e.Index.Resolve(edit, inflight.Differed)
 			}
 			return false
 		},

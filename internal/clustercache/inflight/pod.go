@@ -4,6 +4,7 @@ package inflight
 
 import (
 	"cmp"
+	"math"
 
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -13,8 +14,10 @@ type Pod struct {
 	// deleted is whether a delete has begun or took effect, and deletedAt when it began.
 	deleted bool
 	// takes is whether the edit in doubt takes the pod out of use.
-	takes     bool
-	noResize  bool
+	takes    bool
+	noResize bool
+	// differed is how many edits in a row were refused because another client had changed the pod.
+	differed  uint8
 	deletedAt rollout.Time
 	// deleteBy and editBy are until when a delete and an edit without a definite answer may take effect; 0 for none.
 	deleteBy, editBy rollout.Time
@@ -42,6 +45,12 @@ func (p *Pod) Resolve(w Write, o Outcome) {
 		p.deleteBy = w.Until
 	case w.Verb == Edit: // it took effect or not: the cache has what the pod is like
 		p.editBy, p.takes, p.noResize = 0, false, p.noResize || o == NoResize
+		switch o {
+		case Differed:
+			p.differed = min(p.differed, math.MaxUint8-1) + 1
+		case TookEffect:
+			p.differed = 0
+		}
 	case o == TookEffect:
 		p.deleteBy = 0
 	default:
@@ -66,6 +75,14 @@ func (p *Pod) EditBy() rollout.Time {
 		return 0
 	}
 	return p.editBy
+}
+
+// Differed is how many edits in a row were refused because another client had changed the pod.
+func (p *Pod) Differed() int {
+	if p == nil {
+		return 0
+	}
+	return int(p.differed)
 }
 
 // Next is the hash of the revision that the node of the pod gets next, because the pod is deleted for an update; empty if it is not.
