@@ -44,7 +44,7 @@ const (
 // Reasons of events of our own, about what the API server refuses to the set.
 const (
 	ReasonFailedAdopt    = "FailedAdopt"    // the API server refuses that the set takes over a pod
-	ReasonFailedRevision = "FailedRevision" // the API server refuses a write to the history; nothing is done before it allows it
+	ReasonFailedRevision = "FailedRevision" // the API server refuses a write to the history; what depends on it waits
 )
 
 // Messages of the events about writes, with the name of the pod or the error as argument.
