@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -177,4 +178,36 @@ func (s *sim) waitsFor(was *rollout.Snapshot, plan *rollout.Plan, a rollout.Acti
 		}
 	}
 	return ""
+}
+
+// TestLateIsBlamed: a node with something to do is blamed in the second pass in which nothing is sent for it and a write for another one is refused; only an edit of
+// a pod with an edit in doubt excuses it, and only as long as that may take effect.
+func TestLateIsBlamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind   rollout.ActionKind
+		doubt  time.Duration
+		blamed bool
+	}{
+		"an edit":                             {rollout.Unmark, 0, true},
+		"an edit of a pod in doubt":           {rollout.Unmark, time.Second, false},
+		"an edit of a pod no longer in doubt": {rollout.Unmark, -time.Second, true},
+		"a delete of a pod in doubt":          {rollout.Delete, time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &sim{w: newWorld()}
+			m := &manager{s: s, asked: true}
+			s.lead = m
+			was := &rollout.Snapshot{Nodes: []rollout.Node{{Name: "n1"}}}
+			for range 2 {
+				m.turns.begin(known{})
+				m.turns.doubts["p1"] = s.w.now.Add(c.doubt)
+				m.turns.plan(was, &rollout.Plan{Actions: []rollout.Action{{Kind: c.kind, Pod: "p1"}}}, s.w.now)
+				m.turns.refused["n2"] = true
+				s.judgeTurns(m)
+			}
+			if blamed := s.broken != nil; blamed != c.blamed {
+				t.Errorf("blamed: %t (%v), want %t", blamed, s.broken, c.blamed)
+			}
+		})
+	}
 }
