@@ -221,7 +221,8 @@ func (s *sim) judgeCreate(r *request) {
 	for name := range s.w.state[ofNodes] {
 		v.counted[name] = k.firm(func(k known) bool { return k.counts(name) && s.renewing(r.m, k, name) })
 	}
-	// Nobody creates a pod where they know of one; with a surge, none of a revision of which they know a live one.
+	// Nobody creates a pod where they know of one; with a surge, none of a revision of which they know a live one. One that has waited in vain for the agent of
+	// its node to restart a container is to be replaced by another one of its revision (see needless).
 	for uid, p := range k.pods {
 		before := k.then.pods[uid]
 		if before == nil || nodeOf(p) != node || !ownedBy(p, k.set) || ended(p) || ended(before) {
@@ -230,7 +231,7 @@ func (s *sim) judgeCreate(r *request) {
 		if later := k.later; later != nil && (later.pods[uid] == nil || !ownedBy(later.pods[uid], later.set)) {
 			continue
 		}
-		if !v.surging || k.alive(p) && k.then.alive(before) && k.sameKind(p, r.action.image) {
+		if stays := !restarting(p) && !restarting(before); !v.surging || k.alive(p) && k.then.alive(before) && stays && k.sameKind(p, r.action.image) {
 			s.blame("known-pod", "%s %s, where it knows of %s", r.m.name, r.text, uid)
 		}
 		if k.alive(p) && s.servesFor(p) {
