@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/policy"
@@ -191,6 +192,39 @@ func TestUnderWay(t *testing.T) {
 	if got := under(rest); got != "c" {
 		t.Errorf("at rest %q are in the middle of their update", got)
 	}
+}
+
+// TestANodeThatWasBrokenBeforeStaysUnderWay: the waves go on without a node whose pod was broken before its update, but another set of the group does not start
+// there as long as the update that has begun there goes on.
+func TestANodeThatWasBrokenBeforeStaysUnderWay(t *testing.T) {
+	w := newWorld(t, "failure: {nodeDeadline: 5m, maxFailedNodes: 1, action: Pause}\nunreachableAfter: 5s")
+	w.neighbours = neighbour(policy.ScopeNode, policy.Neighbour{Known: true})
+	want := func(when string, is bool) {
+		t.Helper()
+		w.pass(time.Second)
+		if _, got := w.out.UnderWay["c"]; got != is {
+			t.Errorf("%s: in the middle of its update: %t, want %t", when, got, is)
+		}
+		w.neighbours.Own = w.out.UnderWay
+	}
+	w.put("c", 0, false)
+	want("before its update", false)
+	if !slices.Equal(w.out.Status.NotReadyBefore, []string{"c"}) {
+		t.Fatalf("broken before are %v, want c", w.out.Status.NotReadyBefore)
+	}
+	w.neighbours.Own = policy.Nodes{"c": ""} // the plan of the last decision has begun there
+	w.put("c", 1, false)
+	want("after its update has begun", true)
+	want("a moment later", true)
+	w.node("c").Ready, w.node("c").Since = false, w.s.Now
+	w.pass(0)
+	w.pass(10 * time.Second)
+	want("while the node cannot be reached", false)
+	w.node("c").Ready = true
+	w.neighbours.Own = policy.Nodes{"c": ""}
+	want("when it can be reached again", true)
+	w.put("c", 1, true)
+	want("when its pod is available", false)
 }
 
 func TestScopes(t *testing.T) {
