@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -162,31 +163,61 @@ func (p *portal) begin(key sessionKey, user string, clients *options.Clients) (*
 
 // makeRoom ends a session without requests if there are too many: one of the user, or one of all. The one that was used least recently goes.
 func (p *portal) makeRoom(user string) error {
-	count, own := len(p.sessions), 0
-	var eldest, eldestOwn *session
-	older := func(s, than *session) bool { return s.requests == 0 && (than == nil || s.used.Before(than.used)) }
+	space := spaceOf(user)
+	own := p.sessionsOf(func(s *session) bool { return s.user == user })
+	ofSpace := p.sessionsOf(func(s *session) bool { return space != "" && spaceOf(s.user) == space })
+	all := p.sessionsOf(func(*session) bool { return true })
+	switch {
+	case own.count >= mostOfUser:
+		return p.replace(own.idle, errOfUser)
+	case space != "" && all.busy+ofSpace.busy >= p.most:
+		return errFull
+	case all.count >= p.most:
+		return p.replace(all.idle, errFull)
+	}
+	return nil
+}
+
+// spaceOf is the namespace of a service account; empty for other users. Its owner can create any number of service accounts, so together they get only as many places
+// as they leave free for others.
+func spaceOf(user string) string {
+	account, _ := strings.CutPrefix(user, "system:serviceaccount:")
+	namespace, _, found := strings.Cut(account, ":")
+	if !found || account == user {
+		return ""
+	}
+	return namespace
+}
+
+// share is how many sessions there are of some kind, and how many of them have requests; idle is the one without that was used least recently, nil if there is
+// none.
+type share struct {
+	count, busy int
+	idle        *session
+}
+
+func (p *portal) sessionsOf(kind func(*session) bool) (of share) {
 	for _, s := range p.sessions {
-		if older(s, eldest) {
-			eldest = s
-		}
-		if s.user != user {
+		if !kind(s) {
 			continue
 		}
-		own++
-		if older(s, eldestOwn) {
-			eldestOwn = s
+		of.count++
+		switch {
+		case s.requests > 0:
+			of.busy++
+		case of.idle == nil || s.used.Before(of.idle.used):
+			of.idle = s
 		}
 	}
-	switch {
-	case own >= mostOfUser && eldestOwn == nil:
-		return errOfUser
-	case own >= mostOfUser:
-		p.drop(eldestOwn, errReplaced)
-	case count >= p.most && eldest == nil:
-		return errFull
-	case count >= p.most:
-		p.drop(eldest, errReplaced)
+	return of
+}
+
+// replace ends an idle session, or returns err if there is none.
+func (p *portal) replace(idle *session, err error) error {
+	if idle == nil {
+		return err
 	}
+	p.drop(idle, errReplaced)
 	return nil
 }
 
