@@ -14,7 +14,7 @@ import (
 	"everynode.dev/everynode/internal/webhook/validation"
 )
 
-// advancedTemplate is the text of the page that is no table.
+// advancedTemplate is the text of the page that is not a table.
 //
 //go:embed advanced.md.tmpl
 var advancedTemplate string

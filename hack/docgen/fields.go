@@ -85,7 +85,7 @@ func (r *fieldReader) structType(dir string, expr ast.Expr) (below, name string)
 	return dir, name
 }
 
-// kindOf says in words what a field holds that is no struct of ours, and its zero value.
+// kindOf says in words what a field holds that is not a struct of ours, and its zero value.
 func kindOf(expr ast.Expr) (kind, zero string) {
 	switch e := expr.(type) {
 	case *ast.Ident:

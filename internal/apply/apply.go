@@ -124,7 +124,7 @@ func denied(err error) bool {
 
 // failedAdmission matches the internal errors of admission (k8s.io/apiserver, plugin/webhook): a webhook that does not answer, one that patches what
 // cannot be patched (the object of a DELETE), one that panics in the API server, a patch that does not apply (gopkg.in/evanphx/json-patch.v4), and a
-// patch after which the object is no pod.
+// patch after which the object is not a pod.
 var failedAdmission = regexp.MustCompile(`^(failed calling webhook |admission webhook |ValidatingAdmissionWebhook/.* has panicked` +
 	`|(jsonpatch )?(add|remove|replace|move|copy|test) operation |error in (add|remove|replace|move|copy|test) for ` +
 	`|testing value .* failed|error while (performing deep copy|adding value during copy)|json: cannot unmarshal )`)

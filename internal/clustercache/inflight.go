@@ -76,7 +76,7 @@ func (x *Index) change(uid types.UID, change func(*podRecord)) {
 	x.ownerOf(p).track(p)
 }
 
-// edited is for a pod of which an edit had no definite answer: if the edit took effect, its answer is no refusal any more.
+// edited is for a pod of which an edit had no definite answer: if the edit took effect, its answer is not a refusal any more.
 func (x *Index) edited(p *podRecord) {
 	if p == nil || p.node == nil {
 		return

@@ -39,7 +39,7 @@ func (s *set) limited() bool { return s.governed || s.workload.Set.Limits != rol
 // lastOf is the index of the revision that the last pod of a node had, or that the node was to get. What this process has not seen
 // it guesses: a node that is older than the wanted revision had what most others still have (guessOf). So after a
 // restart, a node that is held keeps what it most likely had; one that came later is taken for a new one, and so is one that was
-// seen without a pod while it need not run one. It is no guess to make for a set whose nodes get their first pods one by one.
+// seen without a pod while it need not run one. It is not a guess to make for a set whose nodes get their first pods one by one.
 func (l *revisionLookup) lastOf(s *set, c *nodeState, n *nodeView) int {
 	h := &l.history
 	switch {

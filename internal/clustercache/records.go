@@ -120,7 +120,7 @@ func startsOf(p *corev1.Pod) (waiting rollout.Waiting, restarts uint16) {
 }
 
 // OwnerOf is the controller of a pod or a revision, which is empty for an orphan; advanced is whether it is of the API group apps.kruise.io, and not
-// of apps. ok is false where the controller is no daemon set that there can be: no API server serves the group extensions any more, so an object that names it as an
+// of apps. ok is false where the controller is not a daemon set that there can be: no API server serves the group extensions any more, so an object that names it as an
 // owner names what does not exist.
 func OwnerOf(object metav1.Object) (owner types.UID, advanced, ok bool) {
 	ref := metav1.GetControllerOfNoCopy(object)

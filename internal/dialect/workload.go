@@ -59,7 +59,7 @@ type Workload struct {
 	// effect. PreDelete is what pods are prepared for before they are deleted; nil means nothing.
 	NodeSelector labels.Selector
 	PreDelete    *PreDelete
-	// PodAnnotations are annotations that new pods get in addition to those of the template, which win. They are no part of a revision.
+	// PodAnnotations are annotations that new pods get in addition to those of the template, which win. They are not part of a revision.
 	PodAnnotations map[string]string
 	// PullAhead is how new images come to the nodes before an update.
 	PullAhead PullAhead

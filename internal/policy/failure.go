@@ -58,7 +58,7 @@ func (p *Policy) failure(from *v1alpha1.Failure) *Failure {
 	for i, reason := range from.WaitingReasons {
 		w := rollout.WaitingFor(reason)
 		if w == rollout.WaitingNone {
-			p.problem(fmt.Sprintf("spec.failure.waitingReasons[%d]", i), "%q is no reason that can be judged", reason)
+			p.problem(fmt.Sprintf("spec.failure.waitingReasons[%d]", i), "%q is not a reason that can be judged", reason)
 		}
 		f.Waiting |= 1 << w
 	}

@@ -254,7 +254,7 @@ func (h *holder) sentence(group, waiting string) string {
 }
 
 // underWay returns the nodes of the set in the middle of their update, also of one to a revision that the template no longer describes. In a set without an
-// active update, a node counts only if it was in the middle before: a pod that fails later is no update. When nothing is known of the set yet, because the
+// active update, a node counts only if it was in the middle before: a pod that fails later is not an update. When nothing is known of the set yet, because the
 // manager has just started, a pod that does not serve counts if it is so young that an update may have made it, and so does a node that lacks its pod, until it
 // has one: an update may have taken it. The waves go on without a node that was broken before its update, but an update that has begun there has not ended.
 func (r *run) underWay() Nodes {

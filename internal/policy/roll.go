@@ -43,7 +43,7 @@ func (r *run) settle() {
 	case others > 0 || going > 0 && r.last != nil && r.last.Phase == v1alpha1.PhaseRolling:
 		st.Phase = v1alpha1.PhaseRolling
 	default:
-		st.Phase = v1alpha1.PhaseComplete // a pod that is not available for another reason is no rollout
+		st.Phase = v1alpha1.PhaseComplete // a pod that is not available for another reason is not a rollout
 	}
 	r.goBack()
 	r.returning = st.Phase == v1alpha1.PhaseUndoing || st.Phase == v1alpha1.PhaseRolling || st.Phase == v1alpha1.PhaseSuspended && others > 0

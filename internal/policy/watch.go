@@ -143,7 +143,7 @@ func (r *run) awaitNotes() {
 	}
 }
 
-// takenOut is whether a pod of a node serves nothing because it was taken out of use for its update, and nothing was changed yet: that is no fault of it. Where
+// takenOut is whether a pod of a node serves nothing because it was taken out of use for its update, and nothing was changed yet: that is not a fault of it. Where
 // writes are slow, the update begins in a later pass, and a node that is held back meanwhile would be put back into use, and taken out again, for ever.
 func takenOut(n *rollout.Node) bool {
 	return slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool {

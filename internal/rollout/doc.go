@@ -87,7 +87,7 @@
 //
 // With Set.Announce every pod announces whether there is a newer revision than its own, and which is the newest; so the owner of
 // a node can decide when its pod is updated, which together with OnDelete is what OpenYurt calls OTA. Without it, pods that still have such a condition
-// lose it. Announcements are no actions: they have no verdict, take what the actions have left of the burst,
+// lose it. Announcements are not actions: they have no verdict, take what the actions have left of the burst,
 // and ask to go on at once when that is not enough. Pods on nodes where something is done now, those that are being deleted,
 // and those on nodes that must not run them, are not evaluated, or wait after a refusal are passed over.
 //

@@ -197,7 +197,7 @@ type Pod struct {
 	// it: then nothing is to be written when the node runs the change.
 	Gate, Open bool
 	Hook       Hook
-	// Evicted is whether the pod was prepared because its node must not run it, which is no update that has begun.
+	// Evicted is whether the pod was prepared because its node must not run it, which is not an update that has begun.
 	Evicted bool
 	InPlace InPlace
 	// DeletedAt is when its deletion was asked for: deletionTimestamp less deletionGracePeriodSeconds. It is 0 when the pod is not
@@ -228,7 +228,7 @@ type Pod struct {
 	Restarts  uint16
 }
 
-// Announced is what a pod announces about a newer revision; the zero value is no announcement.
+// Announced is what a pod announces about a newer revision; the zero value is not an announcement.
 type Announced struct {
 	// Said is whether it says anything of it.
 	Said bool

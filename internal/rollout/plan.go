@@ -17,7 +17,7 @@ type Plan struct {
 	Budget Budget
 	Notes  []Note
 	Memory Memory
-	// Announcements are the conditions that pods get about a newer revision, in the order of the nodes. They are no actions
+	// Announcements are the conditions that pods get about a newer revision, in the order of the nodes. They are not actions
 	// and have no verdicts; together with the actions there are at most Set.Burst of them.
 	Announcements []Announcement
 	// Obstacles has for nodes why the plan could not be carried out there; it is nil before that was tried (see After).

@@ -49,7 +49,7 @@ func (o *rawObjects) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	if data[0] != '[' {
-		return errors.New("the objects are no array")
+		return errors.New("the objects are not an array")
 	}
 	*o = data // not copied, because it may have 256 MiB: the decoder is not used again, so its buffer does not change
 	return nil

@@ -66,7 +66,7 @@ func ReadAPIAddress(dir, node, wish string) (string, error) {
 func CheckAPIAddress(listen string) error {
 	address, err := netip.ParseAddrPort(listen)
 	if err != nil || !address.Addr().IsLoopback() {
-		return fmt.Errorf("%q is no address of this machine alone: write for example 127.0.0.1:10267", listen)
+		return fmt.Errorf("%q is not an address of this machine alone: write for example 127.0.0.1:10267", listen)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func usage(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrUsage, fmt.Sprintf(format, args...))
 }
 
-// Run runs the mode. ctx ends on a signal to stop, which is no error.
+// Run runs the mode. ctx ends on a signal to stop, which is not an error.
 func Run(ctx context.Context, i Invocation) error {
 	if len(i.Args) == 0 {
 		settings, err := readSettings(i.Getenv)

@@ -131,7 +131,7 @@ func (r *pageReader) code(number int, line string) error {
 		r.commands = append(r.commands, PageCommand{Text: text, Line: number, Section: r.section, Untyped: r.untyped})
 		r.goesOn = more
 	case begins:
-		return fmt.Errorf("the block begins with %q, which is no program of commands: fence what is not typed, or add it to %q", program, programs())
+		return fmt.Errorf("the block begins with %q, which is not a program of commands: fence what is not typed, or add it to %q", program, programs())
 	default:
 		last := &r.commands[len(r.commands)-1]
 		last.Shows = append(last.Shows, strings.TrimRight(strings.TrimPrefix(line, codeIndent), " "))

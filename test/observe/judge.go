@@ -174,7 +174,7 @@ func (w *world) judgeSurge(event Event, before int) {
 }
 
 // judgeBudget reports a pod event that raises the number of unavailable nodes above the budget. A change of the set (a
-// smaller budget, a larger minReadySeconds) is no violation until one more pod is lost.
+// smaller budget, a larger minReadySeconds) is not a violation until one more pod is lost.
 func (w *world) judgeBudget(event Event, before int) {
 	if !w.report.Baseline || w.set == nil || w.set.DeletionTimestamp != nil {
 		return

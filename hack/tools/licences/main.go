@@ -79,7 +79,7 @@ type part struct {
 func modules(program string) (info *debug.BuildInfo, all []part, err error) {
 	info, err = buildinfo.ReadFile(program)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s is no program of Go: %w: build it first (make build)", program, err)
+		return nil, nil, fmt.Errorf("%s is not a program of Go: %w: build it first (make build)", program, err)
 	}
 	linked, err := packages(program)
 	if err != nil {

@@ -66,7 +66,7 @@ func run(args []string) error {
 		platform, file, _ := strings.Cut(arg, "=")
 		system, arch, _ := strings.Cut(platform, "/")
 		if system == "" || arch == "" || file == "" {
-			return fmt.Errorf("%q is no program of a platform: write OS/ARCH=FILE, such as linux/amd64=bin/%s", arg, r.name)
+			return fmt.Errorf("%q is not a program of a platform: write OS/ARCH=FILE, such as linux/amd64=bin/%s", arg, r.name)
 		}
 		r.programs = append(r.programs, program{system, arch, file})
 	}

@@ -60,7 +60,7 @@ func (a *API) keepDecision(w http.ResponseWriter, r *http.Request, name types.Na
 }
 
 // checkDecision returns the revision of a decision. It uses what is known without the cluster, because the decision is
-// checked again before it is executed. Missing images are no reason to refuse it.
+// checked again before it is executed. Missing images are not a reason to refuse it.
 func (a *API) checkDecision(ctx context.Context, pod *corev1.Pod, want v2.Precondition) (string, error) {
 	if r := a.checkPod(pod); r != nil {
 		return "", r

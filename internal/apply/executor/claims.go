@@ -198,7 +198,7 @@ func (c *Claim) release(p clustercache.Pod) *ownership {
 	return &ownership{set: c, pod: p, verb: "release", patch: PodPatch{Namespace: p.Namespace, Pod: p.Name, Body: ReleasePatch(p.UID, c.Owner.UID)}}
 }
 
-// refusal is an answer that is no success.
+// refusal is an answer that is not a success.
 func (o *ownership) refusal(err error) *Refusal {
 	return &Refusal{what: o.verb + " of pod " + o.pod.Name, node: o.pod.Node, pod: o.pod.Name, err: err}
 }

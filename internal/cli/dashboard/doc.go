@@ -85,7 +85,7 @@ func (a *asked) check() error {
 	}
 	host, _, err := net.SplitHostPort(a.listen)
 	if err != nil {
-		return options.Usagef("--listen %q is no address with a port, such as 127.0.0.1:8790: %w", a.listen, err)
+		return options.Usagef("--listen %q is not an address with a port, such as 127.0.0.1:8790: %w", a.listen, err)
 	}
 	ip := net.ParseIP(host)
 	if loopback := host == "localhost" || ip != nil && ip.IsLoopback(); !loopback && a.expose == "" {

@@ -24,7 +24,7 @@ import (
 // InCluster is the name of the command that serves the dashboard in the cluster.
 const InCluster = "dashboard"
 
-// requestPatience is how long the answer to a request may take that is no stream.
+// requestPatience is how long the answer to a request may take that is not a stream.
 const requestPatience = 5 * time.Minute
 
 // inCluster is the command line of the dashboard in the cluster.
@@ -82,20 +82,20 @@ func (a *inCluster) check() error {
 	_, _, addressErr := net.SplitHostPort(a.listen)
 	switch {
 	case addressErr != nil:
-		return options.Usagef("--listen %q is no address with a port, such as :8443: %w", a.listen, addressErr)
+		return options.Usagef("--listen %q is not an address with a port, such as :8443: %w", a.listen, addressErr)
 	case len(a.hosts) == 0:
 		return options.Usagef("--hosts is missing: name the host under which browsers reach the page, such as everynode.example.com")
 	case a.certFile == "" || a.keyFile == "":
 		return options.Usagef("tokens are only taken over TLS: set --tls-cert-file and --tls-private-key-file")
 	case !strings.HasPrefix(a.apiServer, "https://"):
-		return options.Usagef("--api-server %q is no https:// URL: tokens would go over the network for all to read", a.apiServer)
+		return options.Usagef("--api-server %q is not an https:// URL: tokens would go over the network for all to read", a.apiServer)
 	case a.sessions < 1:
 		return options.Usagef("--max-sessions must be at least 1, but got %d", a.sessions)
 	}
 	for i, host := range a.hosts {
 		a.hosts[i] = strings.TrimSuffix(strings.ToLower(host), ":443")
 		if !isHost(a.hosts[i]) {
-			return options.Usagef("--hosts %q is no host name, such as everynode.example.com or localhost:8443", host)
+			return options.Usagef("--hosts %q is not a host name, such as everynode.example.com or localhost:8443", host)
 		}
 	}
 	return nil

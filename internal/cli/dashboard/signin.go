@@ -119,7 +119,7 @@ func (p *portal) postSession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if body.Namespace != "" && len(validation.IsDNS1123Label(body.Namespace)) > 0 {
-		fail(w, http.StatusBadRequest, "this is no name of a namespace: use lower-case letters, digits and '-'")
+		fail(w, http.StatusBadRequest, "this is not a name of a namespace: use lower-case letters, digits and '-'")
 		return
 	}
 	if body.Token != "" {

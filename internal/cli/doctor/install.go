@@ -114,7 +114,7 @@ func (p *installation) nativeController(ctx context.Context, f *forms) []Finding
 	}
 	switch {
 	case on+off == 0:
-		return []Finding{ok("kube-controller-manager is no pod of this cluster, as in managed clusters: only its operator can switch its DaemonSet controller off")}
+		return []Finding{ok("kube-controller-manager is not a pod of this cluster, as in managed clusters: only its operator can switch its DaemonSet controller off")}
 	case on > 0 && off > 0:
 		f.native = nativeDisagree
 		return []Finding{failed("give all of them the same flag --controllers", "%d kube-controller-managers run with the DaemonSet controller, and %d without", on, off)}

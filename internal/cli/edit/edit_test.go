@@ -280,7 +280,7 @@ func TestWrongArgumentsNeedNoCluster(t *testing.T) {
 		"undo agent --to-revision -1":   "--to-revision is -1: use a number of the history",
 		"set-image agent agent":         `"agent" does not give a container an image: write CONTAINER=IMAGE`,
 		"pause a/b/c":                   `"a/b/c" does not name a daemon set: `,
-		"canary deploy/agent a=b":       `"deploy" is no kind of daemon set: `,
+		"canary deploy/agent a=b":       `"deploy" is not a kind of daemon set: `,
 		"restart agent --dry-run=later": `--dry-run "later" is not known: `,
 	} {
 		cluster := fakecluster.New(t)

@@ -182,7 +182,7 @@ func pick(versions []inspect.Version, set *resolver.Set, word string) (*inspect.
 		v := &versions[len(versions)-1-i]
 		if word == strconv.FormatInt(v.Number, 10) || word == v.Hash || word == v.Name {
 			if v.Template() == nil {
-				return nil, fmt.Errorf("revision %s of %s cannot be read: its data are no template", word, set)
+				return nil, fmt.Errorf("revision %s of %s cannot be read: its data is not a template", word, set)
 			}
 			return v, nil
 		}

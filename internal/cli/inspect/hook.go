@@ -21,7 +21,7 @@ import (
 func HookOf(set *resolver.Set) (*pub.LifecycleHook, error) {
 	raw, found, _ := unstructured.NestedMap(set.Object.Object, "spec", "lifecycle", "preDelete")
 	if !set.Advanced() || !found {
-		return nil, nil //nolint:nilnil // no hook is no failure
+		return nil, nil //nolint:nilnil // no hook is not a failure
 	}
 	hook := &pub.LifecycleHook{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, hook); err != nil {

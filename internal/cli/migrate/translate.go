@@ -80,7 +80,7 @@ func common() []string {
 	return []string{"selector", "template", "minReadySeconds", "revisionHistoryLimit"}
 }
 
-// defaults returns default values whose loss is no change, by field, as JSON.
+// defaults returns default values whose loss is not a change, by field, as JSON.
 func defaults() map[string][]string {
 	return map[string][]string{
 		"spec.burstReplicas": {"250"},

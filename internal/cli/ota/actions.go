@@ -103,7 +103,7 @@ func agents(ctx context.Context, c *options.Clients, nodes []string) (map[string
 	return at, nil
 }
 
-// mayPull returns an error if the images of a pod cannot be requested. That they are not on the node yet is no error.
+// mayPull returns an error if the images of a pod cannot be requested. That they are not on the node yet is not an error.
 func (one *candidate) mayPull() error {
 	if reason := ota.Refusal(one.pod, one.next, one.old); reason == v2.ReasonDeleting || reason == v2.ReasonUpToDate {
 		return one.refused()

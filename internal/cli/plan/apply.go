@@ -236,7 +236,7 @@ func isPlan(file string, data []byte) error {
 	}
 	var content any
 	if err := yaml.Unmarshal(data, &content); err != nil {
-		return fmt.Errorf("%s is no plan: %w (`%s plan -o json` writes one)", name, err, options.Program)
+		return fmt.Errorf("%s is not a plan: %w (`%s plan -o json` writes one)", name, err, options.Program)
 	}
 	object, _ := content.(map[string]any)
 	kind, _ := object["kind"].(string)
@@ -252,7 +252,7 @@ func isPlan(file string, data []byte) error {
 	case kind == kruiseapi.Kind: // DaemonSets of apps/v1 have the same kind
 		how = "-f " + file
 	}
-	return fmt.Errorf("%s is no plan: %s: make one with `%s plan %s -o json >plan.json`", name, what, options.Program, how)
+	return fmt.Errorf("%s is not a plan: %s: make one with `%s plan %s -o json >plan.json`", name, what, options.Program, how)
 }
 
 // replanRequest is a document whose edit is planned again. local means: without the server; withPolicy: for the policy that the document was made for.
@@ -325,7 +325,7 @@ func (d *Document) ask(ctx context.Context, c *options.Clients) (question, error
 func existing(ctx context.Context, c *options.Clients, wanted *resolver.Set) (*resolver.Set, error) {
 	object, err := c.Dynamic.Resource(wanted.Resource).Namespace(wanted.Namespace()).Get(ctx, wanted.Name(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // nothing is there, and that is no failure
+		return nil, nil //nolint:nilnil // nothing is there, and that is not a failure
 	}
 	if err != nil {
 		return nil, options.Explain(err, options.Request{

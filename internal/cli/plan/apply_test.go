@@ -322,13 +322,13 @@ func TestTwoNamespaces(t *testing.T) {
 func TestWrongPlans(t *testing.T) {
 	const remedy = ": make one with `kubectl everynode plan NAME --image CONTAINER=IMAGE -o json >plan.json`"
 	for text, want := range map[string]string{
-		"a: [":                      "FILE is no plan: error converting YAML to JSON",
-		"":                          "FILE is no plan: it is empty" + remedy,
-		"# nothing":                 "FILE is no plan: it is empty" + remedy,
-		`{"nodes": []}`:             "FILE is no plan: it has no apiVersion and kind" + remedy,
-		"[1]":                       "FILE is no plan: it has no apiVersion and kind" + remedy,
-		"apiVersion: v1\nkind: Pod": "FILE is no plan: it holds Pod of v1, and not Plan of plan.everynode.dev/v1alpha1" + remedy,
-		manifestText: "FILE is no plan: it holds DaemonSet of apps.kruise.io/v1beta1, and not Plan of plan.everynode.dev/v1alpha1: " +
+		"a: [":                      "FILE is not a plan: error converting YAML to JSON",
+		"":                          "FILE is not a plan: it is empty" + remedy,
+		"# nothing":                 "FILE is not a plan: it is empty" + remedy,
+		`{"nodes": []}`:             "FILE is not a plan: it has no apiVersion and kind" + remedy,
+		"[1]":                       "FILE is not a plan: it has no apiVersion and kind" + remedy,
+		"apiVersion: v1\nkind: Pod": "FILE is not a plan: it holds Pod of v1, and not Plan of plan.everynode.dev/v1alpha1" + remedy,
+		manifestText: "FILE is not a plan: it holds DaemonSet of apps.kruise.io/v1beta1, and not Plan of plan.everynode.dev/v1alpha1: " +
 			"make one with `kubectl everynode plan -f FILE -o json >plan.json`",
 		"apiVersion: plan.everynode.dev/v1alpha1\nkind: Plan\nunknown: 1":      "reading the plan: error unmarshaling JSON",
 		"apiVersion: plan.everynode.dev/v1alpha1\nkind: Plan\nedit: {type: x}": `reading the plan: edit.type "x" is not known`,

@@ -376,7 +376,7 @@ func (e Edit) check() error {
 	case string(types.JSONPatchType):
 		var steps []json.RawMessage
 		if err := json.Unmarshal(e.Patch, &steps); err != nil || steps == nil {
-			return fmt.Errorf("edit.patch is no list of steps, as edit.type %s wants it: write it with plan -o json", e.Type)
+			return fmt.Errorf("edit.patch is not a list of steps, as edit.type %s wants it: write it with plan -o json", e.Type)
 		}
 		return nil
 	case typeCreate, string(types.MergePatchType), string(types.StrategicMergePatchType):

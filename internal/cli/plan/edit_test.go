@@ -41,7 +41,7 @@ func TestImageOfEveryContainer(t *testing.T) {
 
 // A plan is a file that anybody may have written: what its edit holds has to be what its type says.
 func TestEditsOfAnotherShape(t *testing.T) {
-	const object, list = "edit.patch is no JSON object, as edit.type ", "edit.patch is no list of steps, as edit.type "
+	const object, list = "edit.patch is no JSON object, as edit.type ", "edit.patch is not a list of steps, as edit.type "
 	for _, c := range []struct{ kind, patch, want string }{
 		{string(types.MergePatchType), "{}", ""},
 		{string(types.StrategicMergePatchType), `{"metadata":null}`, ""},

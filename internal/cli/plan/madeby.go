@@ -16,7 +16,7 @@ import (
 )
 
 // MadeBy returns an error unless these flags of the command plan make the edit of the document. So a program that offers some flags only accepts no document with
-// another edit. The flags are compared with the set as it is now. A set that has changed since is no error here: apply refuses the plan for that.
+// another edit. The flags are compared with the set as it is now. A set that has changed since is not an error here: apply refuses the plan for that.
 func (d *Document) MadeBy(ctx context.Context, c *options.Clients, flags map[string]string) error {
 	if d.Edit.Type == typeCreate {
 		return options.Usagef("the plan creates %s: apply it with `%s apply --plan FILE`", d.Set, options.Program)

@@ -55,7 +55,7 @@ func parse(arg string) (reference, error) {
 	}
 	k, known := kinds()[strings.ToLower(word)]
 	if !known {
-		return reference{}, options.Usagef("%q is no kind of daemon set: write daemonset/%s for one of apps/v1, or ads/%s for one of apps.kruise.io", word, name, name)
+		return reference{}, options.Usagef("%q is not a kind of daemon set: write daemonset/%s for one of apps/v1, or ads/%s for one of apps.kruise.io", word, name, name)
 	}
 	return reference{kind: k, name: name}, nil
 }

@@ -55,7 +55,7 @@ func TestFind(t *testing.T) {
 		{name: "a kind", arg: "ds/both", want: "daemonset/both"},
 		{name: "the other kind", arg: "daemonset.apps.kruise.io/both", want: "ads/both"},
 		{name: "in both kinds", arg: "both", refusal: "write daemonset/both for the one of apps/v1, or ads/both", code: options.ExitUsage},
-		{name: "an unknown kind", arg: "deploy/logs", refusal: `"deploy" is no kind of daemon set: write daemonset/logs`, code: options.ExitUsage},
+		{name: "an unknown kind", arg: "deploy/logs", refusal: `"deploy" is not a kind of daemon set: write daemonset/logs`, code: options.ExitUsage},
 		{name: "no name", arg: "ds/", refusal: "write NAME, daemonset/NAME or ads/NAME", code: options.ExitUsage},
 		{name: "nothing", arg: "none", refusal: "there is neither daemonset/none nor ads/none in namespace default: name another one with -n", code: options.ExitError},
 		{name: "of the wrong kind", arg: "ads/logs", refusal: "there is no ads/logs in namespace default", code: options.ExitError},

@@ -160,7 +160,7 @@ func get(ctx context.Context, c *options.Clients, d dialect.Dialect, name string
 		return object, nil
 	}
 	if notPresent(c, d, err) {
-		return nil, nil //nolint:nilnil // nothing is there, and that is no failure
+		return nil, nil //nolint:nilnil // nothing is there, and that is not a failure
 	}
 	return nil, options.Explain(err, options.Request{Verb: "get", Resource: d.Source.Resource.GroupResource(), Namespace: c.Namespace, Name: name})
 }

@@ -25,7 +25,7 @@ func checkQuery(query string) error {
 	known := values(&policy.Question{})
 	for _, found := range placeholder().FindAllString(query, -1) {
 		if _, ok := known[found]; !ok {
-			return fmt.Errorf("%s is no placeholder: there are {{old}}, {{new}}, {{wave}}, {{namespace}} and {{name}}", found)
+			return fmt.Errorf("%s is not a placeholder: there are {{old}}, {{new}}, {{wave}}, {{namespace}} and {{name}}", found)
 		}
 	}
 	return nil

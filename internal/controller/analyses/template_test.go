@@ -26,7 +26,7 @@ func TestQueriesAreFilled(t *testing.T) {
 	if got, want := fill(&q), `x{n="a\"} or vector(0) # \\ \' \x60 \n {{new}}"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if err := checkQuery(`x{a="{{new}}",b="{{revision}}"}`); err == nil || !strings.Contains(err.Error(), "{{revision}} is no placeholder") {
+	if err := checkQuery(`x{a="{{new}}",b="{{revision}}"}`); err == nil || !strings.Contains(err.Error(), "{{revision}} is not a placeholder") {
 		t.Errorf("error %v", err)
 	}
 }

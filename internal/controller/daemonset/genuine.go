@@ -76,7 +76,7 @@ func hashes(w *dialect.Workload, e *revision.Entry) bool {
 	})
 }
 
-// withoutForeign takes the revisions from a history that are no source of pods.
+// withoutForeign takes the revisions from a history that are not sources of pods.
 func withoutForeign(view *clustercache.History, foreign []bool) {
 	for hash, i := range view.Index {
 		if i < len(foreign) && foreign[i] {

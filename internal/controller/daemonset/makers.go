@@ -26,7 +26,7 @@ func (p *pass) maker(h *clustercache.Resolved, index int) makerOf {
 
 type makerOf = *podtemplate.Maker
 
-// additions are what pods have in addition to the template. A change of them is no new generation of the set.
+// additions are what pods have in addition to the template. A change of them is not a new generation of the set.
 type additions struct {
 	gates       []string
 	annotations map[string]string

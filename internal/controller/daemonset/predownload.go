@@ -24,7 +24,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Texts of events about pulling ahead, as OpenKruise has them; there a failure is no warning.
+// Texts of events about pulling ahead, as OpenKruise has them; there a failure is not a warning.
 const (
 	textJobCreated = "created ImagePullJob %s for image: %s"
 	textJobFailed  = "failed to create ImagePullJob %s: %v"

@@ -33,7 +33,7 @@ const (
 // Concurrency is how many requests of one client are under way at once.
 const Concurrency = 8
 
-// The errors of requests that are no errors of the network.
+// The errors of requests that are not errors of the network.
 var (
 	ErrTooLong  = errors.New("the answer is longer than 1 MiB")
 	ErrRedirect = errors.New("the server answers with a redirect, which is not followed")

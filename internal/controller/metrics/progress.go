@@ -78,7 +78,7 @@ func (p progress) next(at standing) progress {
 		is.rolling, is.least, is.reached = true, at.open, at.now
 	case at.open < p.least:
 		is.least = at.open
-		if at.desired >= p.desired { // else a node has gone, which is no progress
+		if at.desired >= p.desired { // else a node has gone, which is not progress
 			is.reached = at.now
 		}
 	}

@@ -49,7 +49,7 @@ func (w *Watches) PullJobs(store *Store, live client.Client, changed func(set ty
 	w.Handle(NodeImages, p.imageChanged)
 	w.Handle(Nodes, p.nodeChanged)
 	w.Handle(Jobs, func(_ context.Context, obj, old client.Object) {
-		// While a job runs only its status changes, which is no news.
+		// While a job runs only its status changes, which is not news.
 		if obj == nil || old == nil || (obj.GetDeletionTimestamp() == nil) != (old.GetDeletionTimestamp() == nil) {
 			p.ownerChanged(anyOf(obj, old))
 		}

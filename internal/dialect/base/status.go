@@ -53,7 +53,7 @@ type Status struct {
 	ObservedGeneration int64
 	// CollisionCount is nil when it is not known.
 	CollisionCount *int32
-	// UpdateRevision is the newest revision, as in the label controller-revision-hash of its pods; empty where it is not known, or is no field of the dialect.
+	// UpdateRevision is the newest revision, as in the label controller-revision-hash of its pods; empty where it is not known, or is not a field of the dialect.
 	UpdateRevision string
 }
 

@@ -190,7 +190,7 @@ func TestProblems(t *testing.T) {
 		{daemonSet(t, "", "  burstReplicas: 0%"), true, `Field spec.burstReplicas is 0, with which nothing could ever be done: set it to a number from 1.`},
 		{daemonSet(t, "", "  scaleStrategy: {partitionedScaling: x}"), true, `Field spec.scaleStrategy.partitionedScaling is "x": set it to true or false.`},
 		{daemonSet(t, "", "  lifecycle: {preNormal: {}}"), false, `Field spec.lifecycle.preNormal has no effect on a daemon set: remove it.`},
-		{restarting(t, "a, b"), false, `Annotation everynode.dev/restarted-containers of the template names "b", which is no container that can be restarted: correct the name, or remove it.`},
+		{restarting(t, "a, b"), false, `Annotation everynode.dev/restarted-containers of the template names "b", which is not a container that can be restarted: correct the name, or remove it.`},
 		{daemonSet(t, "", "  lifecycle: {inPlaceUpdate: {}}"), false, `Field spec.lifecycle.inPlaceUpdate has no effect on a daemon set: remove it.`},
 		{daemonSet(t, "", "  lifecycle: {preDelete: {labelsHandler: [a]}}"), true, `Field spec.lifecycle.preDelete cannot be read: correct what is wrong (`},
 		{daemonSet(t, `everynode.dev/in-place-grace-seconds: 5m`, ""), false, `Annotation everynode.dev/in-place-grace-seconds is "5m": set it to a whole number of seconds from 0; until then there is no wait.`},

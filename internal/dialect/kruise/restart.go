@@ -27,7 +27,7 @@ func restarts(from, to map[string]any) []string {
 	return restartedContainers(podSpec(to), texts(to, "annotations"))
 }
 
-// isLater is whether after asks for another restart than before. What is no time is another request whenever it differs.
+// isLater is whether after asks for another restart than before. What is not a time is another request whenever it differs.
 func isLater(before, after string) bool {
 	was, err := time.Parse(time.RFC3339, before)
 	is, otherErr := time.Parse(time.RFC3339, after)
@@ -59,7 +59,7 @@ func warnRestarts(r *base.Reader, w *dialect.Workload) {
 	known := slices.Collect(LongRunning(podSpec(w.Template)))
 	for name := range strings.SplitSeq(text, ",") {
 		if name = strings.TrimSpace(name); !slices.ContainsFunc(known, func(c *corev1.Container) bool { return c.Name == name }) {
-			r.Warn(base.ReasonIgnoredField, "Annotation %s of the template names %q, which is no container that can be restarted: correct the name, or remove it.",
+			r.Warn(base.ReasonIgnoredField, "Annotation %s of the template names %q, which is not a container that can be restarted: correct the name, or remove it.",
 				everynode.RestartedContainers, name)
 		}
 	}

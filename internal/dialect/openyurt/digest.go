@@ -44,7 +44,7 @@ func DigestExternal(obj map[string]any) dialect.Workload {
 		w.Set = rollout.Set{Strategy: rollout.OnDelete}
 	}
 	w.Set.ExternalController = true
-	w.Status = rollout.Status{} // the other controller's: that its numbers change is no reason to decide again
+	w.Status = rollout.Status{} // the other controller's: that its numbers change is not a reason to decide again
 	return w
 }
 

@@ -133,7 +133,7 @@ func (h Home) Create() error {
 			return h.unusable(err)
 		}
 		if len(entries) > 0 {
-			return fmt.Errorf("directory %s holds other things (%s, …) and is no localplane directory: name an empty or a new one with --dir",
+			return fmt.Errorf("directory %s holds other things (%s, …) and is not a localplane directory: name an empty or a new one with --dir",
 				h.root, entries[0].Name())
 		}
 	}
@@ -154,7 +154,7 @@ func (h Home) Create() error {
 // Wipe removes the state of the plane, and nothing else.
 func (h Home) Wipe() error {
 	if !h.Exists() {
-		return fmt.Errorf("directory %s is no localplane directory, so nothing in it is removed", h.root)
+		return fmt.Errorf("directory %s is not a localplane directory, so nothing in it is removed", h.root)
 	}
 	for _, path := range h.kept() {
 		if err := os.RemoveAll(path); err != nil {

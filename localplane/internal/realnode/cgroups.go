@@ -69,7 +69,7 @@ func (c Cgroups) Create(n int) error {
 	return nil
 }
 
-// Remove kills what still runs in the plane's cgroups and removes them. It is no error if there are none.
+// Remove kills what still runs in the plane's cgroups and removes them. It is not an error if there are none.
 func (c Cgroups) Remove() error {
 	h, err := readHierarchies()
 	if err != nil {

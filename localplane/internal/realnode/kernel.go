@@ -210,7 +210,7 @@ func tooOld(release string) bool {
 	return major < 5 || (major == 5 && minor < 13)
 }
 
-// tryOut creates a cgroup in each hierarchy and removes it. It is no error if it exists: another process may make the
+// tryOut creates a cgroup in each hierarchy and removes it. It is not an error if it exists: another process may make the
 // same test, or was killed during it.
 func (h hierarchies) tryOut() error {
 	var errs []error

@@ -170,7 +170,7 @@ func join(network, machine *namespace, n int) error {
 	return network.LinkSetUp(link)
 }
 
-// remove removes an interface. It is no error if it does not exist.
+// remove removes an interface. It is not an error if it does not exist.
 func (n *namespace) remove(name string) error {
 	link, err := n.LinkByName(name)
 	if IsUnplugged(err) {
