@@ -48,7 +48,7 @@ func load(root fs.FS) (*sources, error) {
 	return s, nil
 }
 
-// skipped is whether a directory holds other modules, data of tests, or files that are built or downloaded.
+// skipped reports whether a directory holds other modules, data of tests, or files that are built or downloaded.
 func skipped(dir string) bool {
 	return dir != "." && strings.HasPrefix(dir, ".") || slices.Contains([]string{"bin", "dist", "testdata", "localplane", "test", "hack"}, dir)
 }

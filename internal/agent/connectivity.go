@@ -35,7 +35,7 @@ type connectivity struct {
 	until     time.Time
 }
 
-// Connected is whether the API server answers.
+// Connected reports whether the API server answers.
 func (r *connectivity) Connected(ctx context.Context) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

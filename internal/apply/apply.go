@@ -109,7 +109,7 @@ func refusal(err error) Answer {
 	return Unclear
 }
 
-// denied is whether err is an answer of admission, so that nothing was written. A webhook denies with any code, also with one by which the
+// denied reports whether err is an answer of admission, so that nothing was written. A webhook denies with any code, also with one by which the
 // API server itself reports that it has no room or does not know. A webhook that the API server cannot call, or whose patch it cannot apply, is an
 // internal error.
 func denied(err error) bool {
@@ -129,7 +129,7 @@ var failedAdmission = regexp.MustCompile(`^(failed calling webhook |admission we
 	`|(jsonpatch )?(add|remove|replace|move|copy|test) operation |error in (add|remove|replace|move|copy|test) for ` +
 	`|testing value .* failed|error while (performing deep copy|adding value during copy)|json: cannot unmarshal )`)
 
-// TimedOut is whether a write was given up after a while, by the API server or on the way to it.
+// TimedOut reports whether a write was given up after a while, by the API server or on the way to it.
 func TimedOut(err error) bool {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -201,7 +201,7 @@ type Wanted struct {
 	Hash     string
 }
 
-// Check is whether the pod that was found under the name of the wanted one can be taken for it. If not, the error says in
+// Check reports whether the pod that was found under the name of the wanted one can be taken for it. If not, the error says in
 // what it differs; stale is true when it is a terminating pod of the same set, for which the caller only needs to wait.
 func (w Wanted) Check(p clustercache.Pod) (stale bool, err error) {
 	switch {

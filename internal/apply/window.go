@@ -50,7 +50,7 @@ func LoadOf(err error) Load {
 	return Unknown
 }
 
-// IsBusy is whether the API server asks to be asked again later. One that has no room says when; a webhook may refuse with 429 as with any
+// IsBusy reports whether the API server asks to be asked again later. One that has no room says when; a webhook may refuse with 429 as with any
 // other code, and means it.
 func IsBusy(err error) bool {
 	_, asks := apierrors.SuggestsClientDelay(err)

@@ -59,7 +59,7 @@ func entriesOf(owned []Revision) *Resolved {
 	return r
 }
 
-// precedes is whether the pods that carry the hash of both revisions are of the one at i: of the one with the name that a controller gives a revision with
+// precedes reports whether the pods that carry the hash of both revisions are of the one at i: of the one with the name that a controller gives a revision with
 // that hash, or else of the older one. Everyone who may create ControllerRevisions can make one with the hash of another, and any data and
 // number, and the set adopts it; but not with the same name, or with an earlier time of creation.
 func (r *Resolved) precedes(i, other int, name string) bool {

@@ -104,7 +104,7 @@ type nodeState struct {
 	last *departed
 }
 
-// newer is whether resourceVersion a is newer than b; what cannot be compared counts as newer, so that it is taken.
+// newer reports whether resourceVersion a is newer than b; what cannot be compared counts as newer, so that it is taken.
 func newer(a, b string) bool {
 	if b == "" {
 		return true
@@ -181,7 +181,7 @@ func (x *Index) takeWithoutSet(s *set) {
 	}
 }
 
-// sameForUs is whether two versions of one set differ in nothing that a pass would look at: so the event of our own status
+// sameForUs reports whether two versions of one set differ in nothing that a pass would look at: so the event of our own status
 // write, which was observed, leads to no further pass.
 func sameForUs(a, b *dialect.Workload) bool {
 	return a.Generation == b.Generation && a.Deleting == b.Deleting && a.Status == b.Status &&

@@ -126,7 +126,7 @@ func (x *Index) Block(w inflight.Write, b inflight.Block) {
 	}
 }
 
-// InDoubt is whether there is an edit of the pod without a definite answer.
+// InDoubt reports whether there is an edit of the pod without a definite answer.
 func (x *Index) InDoubt(uid types.UID) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *set) track(p *podRecord) {
 	}
 }
 
-// unclearDelete is whether a delete of the pod has no definite answer, and the pod does not show that it is being deleted.
+// unclearDelete reports whether a delete of the pod has no definite answer, and the pod does not show that it is being deleted.
 func (p *podRecord) unclearDelete() bool { return p.writes.DeleteBy() != 0 && !p.deleting }
 
 // UnsettledPod is a pod with a delete whose answer is not clear.

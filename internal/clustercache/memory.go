@@ -33,7 +33,7 @@ func (s *set) rememberOn(n *node, p *podRecord) {
 	s.ensureState(n).last = &departed{uid: p.uid, hash: p.labels.hash, next: p.writes.Leave()}
 }
 
-// limited is whether the set may hold nodes back, so that what they had before matters.
+// limited reports whether the set may hold nodes back, so that what they had before matters.
 func (s *set) limited() bool { return s.governed || s.workload.Set.Limits != rollout.Limits{} }
 
 // lastOf is the index of the revision that the last pod of a node had, or that the node was to get. What this process has not seen

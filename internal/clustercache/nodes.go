@@ -309,7 +309,7 @@ func (x *Index) forgetMissingNode(n *node) {
 	delete(x.nodes.byName, n.Name)
 }
 
-// createPending is whether a create for a missing node has no answer yet: its pod may still come.
+// createPending reports whether a create for a missing node has no answer yet: its pod may still come.
 func (n *node) createPending() bool {
 	for s := range n.sets {
 		if s.writes.Creating(n.id) {

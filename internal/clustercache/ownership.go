@@ -25,7 +25,7 @@ type Ownership struct {
 	Doubts []Doubt
 }
 
-// mayBeAdopted is whether an adoption may have taken effect of a pod that no event shows as adopted.
+// mayBeAdopted reports whether an adoption may have taken effect of a pod that no event shows as adopted.
 func (ps podSet) mayBeAdopted(b inflight.Block) bool {
 	p := ps[b.Pod]
 	return b.Unclear && p != nil && p.origin.owner == ""

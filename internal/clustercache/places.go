@@ -80,12 +80,12 @@ func fitOf(w *dialect.Workload, n *Node) rollout.Fit {
 	return w.Placement.Fit(n.facts())
 }
 
-// selects is whether an update of a set may start on n, as far as labels go.
+// selects reports whether an update of a set may start on n, as far as labels go.
 func selects(w *dialect.Workload, n *Node) bool {
 	return w.NodeSelector == nil || w.NodeSelector.Matches(labels.Set(n.Labels))
 }
 
-// samePlaces is whether two generations of a set say the same of every node, as most edits do, which change an image or a number.
+// samePlaces reports whether two generations of a set say the same of every node, as most edits do, which change an image or a number.
 func samePlaces(a, b *dialect.Workload) bool {
 	selector := func(w *dialect.Workload) string {
 		if w.NodeSelector == nil {

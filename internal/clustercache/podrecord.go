@@ -109,7 +109,7 @@ func (p *podRecord) pod() Pod {
 	}
 }
 
-// differs is whether a newer version has anything new.
+// differs reports whether a newer version has anything new.
 func (p *podRecord) differs(rec *Pod) bool {
 	same := p.name == rec.Name && p.origin.originID == rec.origin() && p.nodeName() == rec.Node &&
 		p.generation == rec.Generation && p.phase == rec.Phase && p.scheduled == rec.Scheduled &&

@@ -119,7 +119,7 @@ func (x *Index) file(p *podRecord) {
 	}
 }
 
-// adoptable is whether s may take the orphan p: same namespace, selected, and not on its way out.
+// adoptable reports whether s may take the orphan p: same namespace, selected, and not on its way out.
 func adoptable(s *set, p *podRecord) bool {
 	w := s.workload
 	return p.origin.namespace == w.Namespace && !p.deleting && !w.SelectsAll &&
@@ -177,7 +177,7 @@ func (x *Index) detach(p *podRecord) {
 	}
 }
 
-// announces is whether the pod says if there is a newer revision.
+// announces reports whether the pod says if there is a newer revision.
 func (p *podRecord) announces() bool { return p.facts != nil && p.facts.Announced.Said }
 
 func (s *set) remove(p *podRecord) {
@@ -302,7 +302,7 @@ func (x *Index) Versions() (pods, nodes string) {
 	return x.podsRV, x.nodes.rv
 }
 
-// Ready is whether the pod is there and ready.
+// Ready reports whether the pod is there and ready.
 func (x *Index) Ready(uid types.UID) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

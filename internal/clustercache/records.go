@@ -135,7 +135,7 @@ func OwnerOf(object metav1.Object) (owner types.UID, advanced, ok bool) {
 	return ref.UID, advanced, true
 }
 
-// Advanced is whether an owner is of the API group apps.kruise.io.
+// Advanced reports whether an owner is of the API group apps.kruise.io.
 func Advanced(owner metav1.OwnerReference) bool {
 	group, _, _ := strings.Cut(owner.APIVersion, "/")
 	return group == kruise.Group

@@ -14,11 +14,11 @@ type Reverted struct {
 	Seen, Has string
 }
 
-// reverted is whether an object that was seen at one version is older in a list of version rv. What was seen after the list, in the answer to a write, shows
+// reverted reports whether an object that was seen at one version is older in a list of version rv. What was seen after the list, in the answer to a write, shows
 // nothing; nor does what cannot be compared.
 func reverted(seen, listed, rv string) bool { return older(listed, seen) && !newer(seen, rv) }
 
-// older is whether resourceVersion a is older than b; not where they cannot be compared.
+// older reports whether resourceVersion a is older than b; not where they cannot be compared.
 func older(a, b string) bool {
 	c, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && c < 0

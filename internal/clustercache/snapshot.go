@@ -176,7 +176,7 @@ func (b *Buffer) add(w *dialect.Workload, p *podRecord, lookup *revisionLookup, 
 // (the node may not have come to a change yet, a grace period has just begun) is not to be cut short for that.
 const maxAhead = 10 * time.Minute
 
-// ahead is whether a time on a pod was noted by a clock so wrong that it says nothing: waiting for it might take days, with the pod out of use.
+// ahead reports whether a time on a pod was noted by a clock so wrong that it says nothing: waiting for it might take days, with the pod out of use.
 func ahead(noted, now rollout.Time) bool { return noted > now.Add(maxAhead) }
 
 // arrive lets a change in place count as arrived after a time if no report on it can follow any more, and returns that time before.
@@ -243,7 +243,7 @@ func (l *revisionLookup) of(p *podRecord) int {
 	return l.last
 }
 
-// ofThisSet is whether the generation on a pod counts the templates of this set. A hash that is known is believed instead: the same number may have counted
+// ofThisSet reports whether the generation on a pod counts the templates of this set. A hash that is known is believed instead: the same number may have counted
 // a template of an earlier set, or of this one before the storage was restored from a backup. An external set's template may be newer than what it has been shown.
 func (l *revisionLookup) ofThisSet(p *podRecord) bool {
 	if external := l.history.Of != nil && l.history.Of.Set.ExternalController; !external {
@@ -262,7 +262,7 @@ func (l *revisionLookup) announced(f *dialect.PodFacts) rollout.Announced {
 	return rollout.Announced{Said: true, Old: f.Announced.Old, Revision: l.index(f.Announced.Hash)}
 }
 
-// Announced is whether any pod of the set says if there is a newer revision.
+// Announced reports whether any pod of the set says if there is a newer revision.
 func (x *Index) Announced(key Key) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -306,7 +306,7 @@ func (x *Index) OldestPods(key Key) map[string]rollout.Time {
 	return oldest
 }
 
-// Fit is whether the set must, may or must not run a pod on a node of that name as it is now; MustLeave for one that does not exist.
+// Fit reports whether the set must, may or must not run a pod on a node of that name as it is now; MustLeave for one that does not exist.
 func (x *Index) Fit(key Key, nodeName string) rollout.Fit {
 	x.mu.Lock()
 	defer x.mu.Unlock()

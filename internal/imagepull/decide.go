@@ -204,7 +204,7 @@ func (d *decision) run() Plan {
 // maxStarts is how many nodes one decision begins at most, so that the status moves while a large job begins.
 const maxStarts = 100
 
-// refused is whether the API server has refused the last change of the NodeImage.
+// refused reports whether the API server has refused the last change of the NodeImage.
 func (d *decision) refused(n *Node) bool { return d.in.Refused[n.Name] != "" }
 
 // begin starts as many nodes as there is room for: ready ones first, refused ones last, those in the given order before the others. It says whether there is
@@ -246,7 +246,7 @@ func boolRank(b bool) int {
 	return 0
 }
 
-// room is whether the NodeImage can have the image.
+// room reports whether the NodeImage can have the image.
 func (d *decision) room(n *Node) bool {
 	if d.claim == nil {
 		claim, tag := claimOf(d.in.Job), d.wanted(n.Name)

@@ -109,7 +109,7 @@ func (d *draft) put(name string, image v1beta1.ImageSpec) {
 
 func (d *draft) changed() bool { return len(d.edit.Images) > 0 }
 
-// removes is whether an image goes with the draft.
+// removes reports whether an image goes with the draft.
 func (d *draft) removes(name string) bool {
 	image, changed := d.edit.Images[name]
 	return changed && image == nil

@@ -47,14 +47,14 @@ func claimOf(job *v1beta1.ImagePullJob) Claim {
 	}
 }
 
-// Room is whether a NodeImage can have the image of that name for one more job. A namespace has no more images there than are free, so that there is always
+// Room reports whether a NodeImage can have the image of that name for one more job. A namespace has no more images there than are free, so that there is always
 // room for a namespace that has few; and some are left free for images that updates wait for. An image that is there already can be had by all. So it is with
 // the bytes that all tags and owners take, be they of one image or of many.
 func (c Claim) Room(image *v1beta1.NodeImage, name string) bool {
 	return c.roomInBytes(image) && c.roomOfImages(image, name)
 }
 
-// roomInBytes is whether the NodeImage may grow by what the job adds.
+// roomInBytes reports whether the NodeImage may grow by what the job adds.
 func (c Claim) roomInBytes(image *v1beta1.NodeImage) bool {
 	free, mine, more := mostBytes, 0, cmp.Or(c.bytes, usualBytes)
 	if !c.Awaited {
@@ -103,7 +103,7 @@ func bytesOfSandbox(s *v1beta1.SandboxConfig) int {
 	return n
 }
 
-// roomOfImages is whether the NodeImage has the image of that name, or can list one more.
+// roomOfImages reports whether the NodeImage has the image of that name, or can list one more.
 func (c Claim) roomOfImages(image *v1beta1.NodeImage, name string) bool {
 	images := image.Spec.Images
 	if _, has := images[name]; has {
@@ -125,7 +125,7 @@ func (c Claim) roomOfImages(image *v1beta1.NodeImage, name string) bool {
 	return mine < free
 }
 
-// has is whether a job of the namespace owns one of the tags.
+// has reports whether a job of the namespace owns one of the tags.
 func (c Claim) has(tags []v1beta1.ImageTagSpec) bool {
 	return slices.ContainsFunc(tags, func(t v1beta1.ImageTagSpec) bool {
 		return slices.ContainsFunc(t.OwnerReferences, func(r corev1.ObjectReference) bool { return r.Namespace == c.Namespace })
@@ -163,7 +163,7 @@ func (s *Sweep) thin(t *draft) {
 	}
 }
 
-// idle is whether all that was to be done about an image is done, for jobs that have all ended, and since when.
+// idle reports whether all that was to be done about an image is done, for jobs that have all ended, and since when.
 func (s *Sweep) idle(name string) (since time.Time, ok bool) {
 	tags := s.Image.Spec.Images[name].Tags
 	for i := range tags {

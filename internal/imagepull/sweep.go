@@ -51,7 +51,7 @@ func StateOf(job *v1beta1.ImagePullJob) OwnerState {
 	}
 }
 
-// IsJob is whether a reference names an ImagePullJob, of whatever version.
+// IsJob reports whether a reference names an ImagePullJob, of whatever version.
 func IsJob(r *corev1.ObjectReference) bool {
 	return r.Kind == kruise.KindJob && r.GroupVersionKind().Group == kruise.Group
 }
@@ -230,7 +230,7 @@ func (s *Sweep) trustedTime(t *metav1.Time, ordered time.Time) time.Time {
 	return t.Time
 }
 
-// pulling is whether the node says that it pulls something that is wanted.
+// pulling reports whether the node says that it pulls something that is wanted.
 func (s *Sweep) pulling() bool {
 	for name, image := range s.Image.Spec.Images {
 		for i := range image.Tags {

@@ -35,7 +35,7 @@ func Owner(job *v1beta1.ImagePullJob) corev1.ObjectReference {
 	}
 }
 
-// ownedBy is whether the job with that UID is one of the owners.
+// ownedBy reports whether the job with that UID is one of the owners.
 func ownedBy(tag *v1beta1.ImageTagSpec, uid types.UID) bool {
 	return slices.ContainsFunc(tag.OwnerReferences, func(r corev1.ObjectReference) bool { return r.UID == uid })
 }
@@ -56,7 +56,7 @@ func tagStatus(status *v1beta1.NodeImageStatus, name, tag string) *v1beta1.Image
 	return nil
 }
 
-// final is whether a report is the last one about its version.
+// final reports whether a report is the last one about its version.
 func final(s *v1beta1.ImageTagStatus) bool {
 	return s.Phase == v1beta1.ImagePhaseSucceeded || s.Phase == v1beta1.ImagePhaseFailed
 }
@@ -233,7 +233,7 @@ func removeOwner(t *draft, name, tag string, job types.UID) {
 // seconds is a number of seconds as duration.
 func seconds[N int32 | int64](n N) time.Duration { return time.Duration(n) * time.Second }
 
-// Owns is whether the job with that UID is an owner of a tag in a NodeImage.
+// Owns reports whether the job with that UID is an owner of a tag in a NodeImage.
 func Owns(image *v1beta1.NodeImage, job types.UID) bool {
 	for _, of := range image.Spec.Images {
 		for i := range of.Tags {
@@ -286,7 +286,7 @@ func ImageStateOf(image *v1beta1.NodeImage, name, tag string, job types.UID) Ima
 	return s
 }
 
-// SameOutcome is whether two states of one NodeImage have the same images and results: they differ in the progress of pulls at most.
+// SameOutcome reports whether two states of one NodeImage have the same images and results: they differ in the progress of pulls at most.
 func SameOutcome(a, b *v1beta1.NodeImage) bool {
 	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && slices.Equal(finalTags(&a.Status), finalTags(&b.Status))
 }

@@ -72,13 +72,13 @@ func Refusal(pod *corev1.Pod, next string, old bool) v2.Reason {
 	return ""
 }
 
-// imagesThere is whether the images of the next revision are there, or were never requested: after a request the upgrade waits for them.
+// imagesThere reports whether the images of the next revision are there, or were never requested: after a request the upgrade waits for them.
 func imagesThere(pod *corev1.Pod, next string) bool {
 	c := Condition(pod, openyurt.PodImageReady)
 	return c == nil || c.Status == corev1.ConditionTrue && revisionIn(c) == next
 }
 
-// Asked is whether a pod's images need not be asked for: neither a pull that goes on nor one that has brought everything begins again. One
+// Asked reports whether a pod's images need not be asked for: neither a pull that goes on nor one that has brought everything begins again. One
 // that has failed does.
 func Asked(pod *corev1.Pod, next string) bool {
 	state := ImagesOf(pod, next).State

@@ -36,7 +36,7 @@ func Controllers(line []string) []string {
 	return words
 }
 
-// Off is whether these words switch a controller off, which may have several names: the first word that names it counts, as with
+// Off reports whether these words switch a controller off, which may have several names: the first word that names it counts, as with
 // kube-controller-manager. There, a list without * switches off what it does not name, too. Here it must be named: a word that is
 // read wrong must not make two controllers fight.
 func Off(words, names []string) bool {
@@ -48,7 +48,7 @@ func Off(words, names []string) bool {
 	return false
 }
 
-// SwitchedOff is whether who holds the lease runs without the controller that does the work of the dialect, by the flags of its pod. They
+// SwitchedOff reports whether who holds the lease runs without the controller that does the work of the dialect, by the flags of its pod. They
 // cannot change while it runs. A holder without a pod of that name counts as active: the flags of a Deployment say nothing of the pods before its last change.
 func SwitchedOff(ctx context.Context, client kubernetes.Interface, m *dialect.Peer, holder string) (bool, error) {
 	host, _, _ := strings.Cut(holder, "_") // HOST_UUID, as controller-runtime writes it
@@ -65,7 +65,7 @@ func SwitchedOff(ctx context.Context, client kubernetes.Interface, m *dialect.Pe
 	return !pod.Spec.HostNetwork && runsWithout(&pod.Spec, m.Controller), nil // on the network of its node the host is the node
 }
 
-// runsWithout is whether the flags of some container switch the controller off, and those of none switch it on.
+// runsWithout reports whether the flags of some container switch the controller off, and those of none switch it on.
 func runsWithout(spec *corev1.PodSpec, names []string) bool {
 	told := false
 	for i := range spec.Containers {

@@ -85,7 +85,7 @@ func strictly(made *unstructured.Unstructured) (pod *corev1.Pod, ok bool) {
 	return pod, kjson.Unmarshal(sent, pod) == nil
 }
 
-// survives is whether what the API server reads from protobuf is the same to the letter: that has no empty lists, for example.
+// survives reports whether what the API server reads from protobuf is the same to the letter: that has no empty lists, for example.
 func survives(pod *corev1.Pod) bool {
 	encoded, err := pod.Marshal()
 	if err != nil {

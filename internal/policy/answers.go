@@ -125,7 +125,7 @@ func (r *run) take(a *Analysis, q Question, as *v1alpha1.AnalysisStatus) (failed
 	return failed
 }
 
-// isFurther is whether a failure counts in addition to the last one that counts: a wave that becomes complete, and by another leader, is measured at once.
+// isFurther reports whether a failure counts in addition to the last one that counts: a wave that becomes complete, and by another leader, is measured at once.
 // After a clock was set back it counts.
 func isFurther(last *metav1.Time, at metav1.Time, interval time.Duration) bool {
 	if last == nil {

@@ -10,27 +10,27 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// concerns is whether an approval is about the set and policy of this run.
+// concerns reports whether an approval is about the set and policy of this run.
 func (r *run) concerns(a *v1alpha1.RolloutApproval) bool {
 	return a.Spec.Policy == r.p.Name && a.Spec.Set == r.in.Set.Name && a.DeletionTimestamp == nil
 }
 
-// aboutTarget is whether an approval is about the revision that the template describes.
+// aboutTarget reports whether an approval is about the revision that the template describes.
 func (r *run) aboutTarget(a *v1alpha1.RolloutApproval) bool {
 	return r.concerns(a) && a.Spec.Revision == r.target().Name && r.target().Name != ""
 }
 
-// judged is whether an approval has got the state that it counts for the rollout that is active. What that allows begins when the state is stored.
+// judged reports whether an approval has got the state that it counts for the rollout that is active. What that allows begins when the state is stored.
 func (r *run) judged(a *v1alpha1.RolloutApproval) bool {
 	return r.aboutTarget(a) && a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == r.number()
 }
 
-// stored is whether the state of an approval has been read back: the next manager knows it too.
+// stored reports whether the state of an approval has been read back: the next manager knows it too.
 func (r *run) stored(a *v1alpha1.RolloutApproval) bool {
 	return a.Status.State != "" && !r.in.Unstored[a.Name]
 }
 
-// counts is whether an approval has an effect on the attempt that is active. Approve and Promote count when their state is stored, for one attempt. Reject and Undo
+// counts reports whether an approval has an effect on the attempt that is active. Approve and Promote count when their state is stored, for one attempt. Reject and Undo
 // count at once, because they release nothing that the committed revision does not allow: a write that is refused must not keep them from it. An Undo without
 // an attempt is of an earlier manager, and has had its effect.
 func (r *run) counts(a *v1alpha1.RolloutApproval) bool {

@@ -45,7 +45,7 @@ func (r *run) newestMark(except int) int {
 	return newest
 }
 
-// elsewhere is whether a pod has another revision than the target.
+// elsewhere reports whether a pod has another revision than the target.
 func (r *run) elsewhere() bool {
 	for i := range r.s.Nodes {
 		for k := range r.s.Nodes[i].Pods {
@@ -81,7 +81,7 @@ func (r *run) guessCommitted() {
 	r.lost = known || gone > counts[r.committed]
 }
 
-// knownLost is whether the last decision knew of a committed revision other than the target, or that it had been lost.
+// knownLost reports whether the last decision knew of a committed revision other than the target, or that it had been lost.
 func (r *run) knownLost() bool {
 	last := r.in.Last
 	return last != nil && last.TargetRevision != "" && last.CommittedRevision != r.target().Name

@@ -114,12 +114,12 @@ func active(p *Policy, sets []v1alpha1.SetStatus) string {
 	return strings.Join(parts, "; ")
 }
 
-// Settled is whether the rollout of a set waits after a wave that is complete and healthy, and that is enough for the policy to be ready.
+// Settled reports whether the rollout of a set waits after a wave that is complete and healthy, and that is enough for the policy to be ready.
 func (p *Policy) Settled(s *v1alpha1.SetStatus) bool {
 	return p.WaveHealthy && (s.Phase == v1alpha1.PhaseSoaking && passes(s) || s.Phase == v1alpha1.PhaseWaitingForApproval)
 }
 
-// passes is whether no analysis of the active wave has an answer other than Pass.
+// passes reports whether no analysis of the active wave has an answer other than Pass.
 func passes(s *v1alpha1.SetStatus) bool {
 	return !slices.ContainsFunc(s.Analyses, func(as v1alpha1.AnalysisStatus) bool { return as.Wave == s.Wave && as.Answer != v1alpha1.AnswerPass })
 }

@@ -4,7 +4,7 @@ package policy
 
 import "everynode.dev/everynode/api/everynode/v1alpha1"
 
-// Remembers is whether a status has what later decisions need.
+// Remembers reports whether a status has what later decisions need.
 func Remembers(st *v1alpha1.SetStatus) bool {
 	return st != nil && (st.CommittedRevision != "" || st.TargetRevision != "")
 }

@@ -183,7 +183,7 @@ func Decide(in *Input) Result {
 	return r.out
 }
 
-// atRest is whether the template describes the committed revision.
+// atRest reports whether the template describes the committed revision.
 func (r *run) atRest() bool { return r.committed == r.template }
 
 // withoutPolicy holds a rollout that no policy allows, or may not allow.
@@ -297,7 +297,7 @@ func (r *run) measure() {
 	}
 }
 
-// leftOut is whether the waves go on without a node that is not ready. By the rule of the dialect that does not include a node that went down with a pod of
+// leftOut reports whether the waves go on without a node that is not ready. By the rule of the dialect that does not include a node that went down with a pod of
 // the target: the target may be why.
 func (r *run) leftOut(n *rollout.Node) bool {
 	lasts := r.notReadyFor(n) // also for a policy that has no limit yet
@@ -357,7 +357,7 @@ func (r *run) gate() {
 	}
 }
 
-// isBad is whether the target has failed or was rejected.
+// isBad reports whether the target has failed or was rejected.
 func (r *run) isBad() bool { return r.failure != nil || !r.atRest() && r.rejected() }
 
 // pace limits how many updates start.
@@ -394,7 +394,7 @@ func (r *run) pace() {
 	}
 }
 
-// releases is whether the update of a node may start, as far as waves, windows and the like are concerned.
+// releases reports whether the update of a node may start, as far as waves, windows and the like are concerned.
 func (r *run) releases() bool {
 	for i := range r.holds {
 		if r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && !r.s.Nodes[i].Gone {

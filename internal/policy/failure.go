@@ -118,7 +118,7 @@ func first(failed []v1alpha1.FailedNode) string {
 	return "Nodes: " + strings.Join(parts, ", ") + "."
 }
 
-// late is whether a wave takes longer than it may. The time since the last decision counts if the wave was being updated then, and something might start.
+// late reports whether a wave takes longer than it may. The time since the last decision counts if the wave was being updated then, and something might start.
 func (r *run) late(st *v1alpha1.WaveStatus) bool {
 	deadline := r.p.Failure.WaveDeadline
 	if deadline == 0 || st.Phase != v1alpha1.WaveRolling || st.Available >= st.Nodes {
@@ -145,7 +145,7 @@ func (r *run) fail(wave, message string) {
 	r.out.Fail = r.failure
 }
 
-// hasFailed is whether the target has failed: the status reports a failure, or a user asks for the undo. A mark alone does not count, because others may have written
+// hasFailed reports whether the target has failed: the status reports a failure, or a user asks for the undo. A mark alone does not count, because others may have written
 // it.
 func (r *run) hasFailed() bool {
 	mark, asked := r.markedFailed(), r.decided(v1alpha1.UndoRollout, "")
@@ -289,14 +289,14 @@ func (r *run) windowsOfUndo() {
 	}
 }
 
-// returns is whether a node has a live pod that is not of the committed revision, or is being changed.
+// returns reports whether a node has a live pod that is not of the committed revision, or is being changed.
 func (r *run) returns(n *rollout.Node) bool {
 	return slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool {
 		return !p.Deleting && (p.Revision != r.committed || p.InPlace != rollout.InPlaceNone)
 	})
 }
 
-// wouldGet is whether a node without a live pod would get one of the failed revision again if it was not returning: its last pod was of that revision.
+// wouldGet reports whether a node without a live pod would get one of the failed revision again if it was not returning: its last pod was of that revision.
 func (r *run) wouldGet(n *rollout.Node) bool {
 	return member(n) && n.Last == r.template && !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
 }

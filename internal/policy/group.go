@@ -275,7 +275,7 @@ func (r *run) underWay() Nodes {
 	return nodes
 }
 
-// unanswered is whether a write for a node with pods has no answer yet that may begin an update: a create next to an old pod, or an edit that takes one out of
+// unanswered reports whether a write for a node with pods has no answer yet that may begin an update: a create next to an old pod, or an edit that takes one out of
 // use. It may take effect later.
 func (r *run) unanswered(i int) bool {
 	n := &r.s.Nodes[i]
@@ -285,7 +285,7 @@ func (r *run) unanswered(i int) bool {
 // youngPod is how old a pod may be that an update before the start of this manager may have made a moment ago.
 const youngPod = 10 * time.Minute
 
-// stranded is whether a node has a pod of an update that is active, or of an earlier one that has not ended, and none that is available.
+// stranded reports whether a node has a pod of an update that is active, or of an earlier one that has not ended, and none that is available.
 func (r *run) stranded(i int) bool { return r.out.active && r.broken(i, false) }
 
 // down returns the nodes that count as being in the middle of an update, because their pod is not available, and wait for their next one, which has not begun. A set
@@ -301,18 +301,18 @@ func (r *run) down() Nodes {
 	return nodes
 }
 
-// bare is whether a node has no pod, and is to have one.
+// bare reports whether a node has no pod, and is to have one.
 func (r *run) bare(i int) bool {
 	n := &r.s.Nodes[i]
 	return !n.Gone && n.Fit == rollout.MustRun && len(n.Pods) == 0
 }
 
-// young is whether all live pods of a node are young.
+// young reports whether all live pods of a node are young.
 func (r *run) young(i int) bool {
 	return !slices.ContainsFunc(r.s.Nodes[i].Pods, func(p rollout.Pod) bool { return !p.Deleting && p.Created.Add(youngPod) < r.s.Now })
 }
 
-// broken is whether a node has a live pod, but none that is available; of a revision that is not the committed one, unless whichever is set.
+// broken reports whether a node has a live pod, but none that is available; of a revision that is not the committed one, unless whichever is set.
 func (r *run) broken(i int, whichever bool) bool {
 	n := &r.s.Nodes[i]
 	if n.Gone || n.Fit != rollout.MustRun && n.Fit != rollout.MayStay {
@@ -340,7 +340,7 @@ func (r *Result) Begin(in *Input, p *rollout.Plan) {
 	}
 }
 
-// begins is whether an action begins an update. While one is active, a pod that failed is replaced by one of the new revision.
+// begins reports whether an action begins an update. While one is active, a pod that failed is replaced by one of the new revision.
 func (r *Result) begins(a *rollout.Action) bool {
 	switch a.Reason {
 	case rollout.Preparing:

@@ -42,7 +42,7 @@ type Candidate struct {
 	Created rollout.Time
 }
 
-// before is whether c goes before d when both wait for the same place: the older one does.
+// before reports whether c goes before d when both wait for the same place: the older one does.
 func (c *Candidate) before(d *Candidate) bool {
 	return cmp.Or(cmp.Compare(c.Created, d.Created), cmp.Compare(c.Set.Name, d.Set.Name), cmp.Compare(c.Set.APIVersion(), d.Set.APIVersion())) < 0
 }
@@ -120,5 +120,5 @@ func (l *Ledger) Held(s Set) bool {
 	return e != nil && e.Held
 }
 
-// Empty is whether nothing is recorded.
+// Empty reports whether nothing is recorded.
 func (l *Ledger) Empty() bool { return len(l.sets)+len(l.awaited) == 0 }

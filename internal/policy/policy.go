@@ -105,7 +105,7 @@ func (p *Policy) Selects(s Set) bool {
 	return false
 }
 
-// Advanced is whether the policy may apply to an Advanced DaemonSet.
+// Advanced reports whether the policy may apply to an Advanced DaemonSet.
 func (p *Policy) Advanced() bool {
 	return slices.ContainsFunc(p.targets, func(t target) bool { return t.advanced })
 }

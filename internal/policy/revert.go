@@ -69,7 +69,7 @@ func (r *run) revert() {
 	r.wakeAt(r.s.Now.Add(time.Second))
 }
 
-// blocks is whether a status has an entry with that reason.
+// blocks reports whether a status has an entry with that reason.
 func blocks(st *v1alpha1.SetStatus, reason string) bool { return blocking(st, reason) != "" }
 
 // blocking is the message of the entry with that reason; empty if there is none.
@@ -81,7 +81,7 @@ func blocking(st *v1alpha1.SetStatus, reason string) string {
 	return st.Blocking[i].Message
 }
 
-// reverted is whether the template describes the committed revision because Everynode has changed it, and which revision was undone so.
+// reverted reports whether the template describes the committed revision because Everynode has changed it, and which revision was undone so.
 func (r *run) reverted() (rejected string, is bool) {
 	last := r.in.Last
 	if last == nil || !r.s.Set.ExternalController || last.RejectedRevision == "" || last.RejectedRevision == r.target().Name || last.CommittedRevision != r.target().Name {
@@ -125,7 +125,7 @@ func (r *run) goBack() {
 	r.judgeUndo()
 }
 
-// cameBack is whether the template describes a revision again that was undone: another user has changed it after Everynode had. It is not undone again, so that two do
+// cameBack reports whether the template describes a revision again that was undone: another user has changed it after Everynode had. It is not undone again, so that two do
 // not change the template in turns.
 func (r *run) cameBack() bool {
 	last := r.in.Last

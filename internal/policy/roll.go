@@ -209,7 +209,7 @@ func (r *run) soaked(k int, st *v1alpha1.WaveStatus) bool {
 	return false
 }
 
-// newer is whether a pod of the wave has become ready after the wave was complete: it may have failed while no manager looked.
+// newer reports whether a pod of the wave has become ready after the wave was complete: it may have failed while no manager looked.
 func (r *run) newer(w *Wave, completed *metav1.Time) bool {
 	for i := range r.s.Nodes {
 		if r.places[i] == nowhere || r.p.Waves[r.places[i]].Name != w.Name || !r.standing[i].Available {
@@ -296,7 +296,7 @@ func (r *run) limit(active int) {
 	}
 }
 
-// waits is whether a node that is in no wave, because it only keeps the pod that it has, still waits for its update. It starts when the target is committed.
+// waits reports whether a node that is in no wave, because it only keeps the pod that it has, still waits for its update. It starts when the target is committed.
 func (r *run) waits() bool {
 	for i := range r.s.Nodes {
 		if r.standing[i].AwaitsUpdate && len(r.s.Nodes[i].Pods) > 0 {

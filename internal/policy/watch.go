@@ -100,7 +100,7 @@ func (r *run) leaveOutBroken() {
 	}
 }
 
-// absent is whether an update that has begun on a node does not count in the pace, because the node is left out. One that was broken before its update counts until
+// absent reports whether an update that has begun on a node does not count in the pace, because the node is left out. One that was broken before its update counts until
 // its new pod has had nodeDeadline to become available: many broken nodes would all be updated at once otherwise.
 func (r *run) absent(i int) bool {
 	n := &r.s.Nodes[i]
@@ -143,7 +143,7 @@ func (r *run) awaitNotes() {
 	}
 }
 
-// takenOut is whether a pod of a node serves nothing because it was taken out of use for its update, and nothing was changed yet: that is not a fault of it. Where
+// takenOut reports whether a pod of a node serves nothing because it was taken out of use for its update, and nothing was changed yet: that is not a fault of it. Where
 // writes are slow, the update begins in a later pass, and a node that is held back meanwhile would be put back into use, and taken out again, for ever.
 func takenOut(n *rollout.Node) bool {
 	return slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool {
@@ -203,7 +203,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	return w, !st.Available || w.restarts > 0 || r.s.Set.InPlace || known && r.undoing
 }
 
-// timed is whether the time in which a node has no available pod counts; p is its pod of the wanted revision, nil for none.
+// timed reports whether the time in which a node has no available pod counts; p is its pod of the wanted revision, nil for none.
 func (r *run) timed(n *rollout.Node, p *rollout.Pod) bool {
 	if p == nil {
 		return n.Ready && refused(n) && len(n.Pods) == 0
@@ -211,10 +211,10 @@ func (r *run) timed(n *rollout.Node, p *rollout.Pod) bool {
 	return !p.Ready && (n.Ready || wentDown(n, p, r.p.Failure.NodeDeadline))
 }
 
-// refused is whether the API server refuses to create a pod on a node.
+// refused reports whether the API server refuses to create a pod on a node.
 func refused(n *rollout.Node) bool { return n.Refusal != nil }
 
-// wentDown is whether a node stopped being ready soon after it got a pod: the pod may be why.
+// wentDown reports whether a node stopped being ready soon after it got a pod: the pod may be why.
 func wentDown(n *rollout.Node, p *rollout.Pod, within time.Duration) bool {
 	return !n.Ready && p.Created <= n.Since && n.Since <= p.Created.Add(within)
 }

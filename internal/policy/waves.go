@@ -50,7 +50,7 @@ type assignment struct {
 	order, free []int
 }
 
-// member is whether a node must run a pod of the set.
+// member reports whether a node must run a pod of the set.
 func member(n *rollout.Node) bool { return n.Fit == rollout.MustRun && !n.Gone }
 
 func (w *Wave) matches(nodeLabels map[string]string) bool {
@@ -204,7 +204,7 @@ func (r *run) grown(w *Wave, nodes []int) int {
 	return min(end, len(nodes))
 }
 
-// allDone is whether some nodes are done or left out.
+// allDone reports whether some nodes are done or left out.
 func (r *run) allDone(nodes []int) bool {
 	for _, i := range nodes {
 		if !r.left[i] && !r.standing[i].Available {

@@ -19,7 +19,7 @@ func SetOf(w *dialect.Workload) policy.Set {
 	return policy.Set{Advanced: w.Advanced, Namespace: w.Namespace, Name: w.Name, Labels: w.Labels}
 }
 
-// Committed is whether a revision has the mark of a policy, so that updates wait for a policy also while none applies.
+// Committed reports whether a revision has the mark of a policy, so that updates wait for a policy also while none applies.
 func Committed(h *clustercache.Resolved) bool {
 	return slices.ContainsFunc(h.Revisions, func(r clustercache.Revision) bool { return r.Committed > 0 })
 }

@@ -95,11 +95,11 @@ func (in *Input) decide(out *Output, old []int) {
 	}
 }
 
-// lasting is whether jobs stay until the rollout has ended: nodes wait for them, and a node that gets an old pod later would wait for ever; or there
+// lasting reports whether jobs stay until the rollout has ended: nodes wait for them, and a node that gets an old pod later would wait for ever; or there
 // is not a mark for created jobs.
 func (in *Input) lasting() bool { return in.Set.PullAhead.Wait || in.Snapshot.Set.ExternalController }
 
-// serves is whether a job is of use as it is.
+// serves reports whether a job is of use as it is.
 func (in *Input) serves(job *Job) bool {
 	return job.Hash == in.Revisions[in.Snapshot.Set.Update].Hash && (job.Stays || !in.lasting())
 }
@@ -158,7 +158,7 @@ func desired(s *rollout.Snapshot) int {
 	return count
 }
 
-// atOnce is whether all old nodes may be updated in one go.
+// atOnce reports whether all old nodes may be updated in one go.
 func atOnce(set *rollout.Set, old, desired int) bool {
 	if set.Strategy != rollout.RollingUpdate || set.Paused || set.Selective || set.Partition.Down(desired) > 0 {
 		return false
@@ -212,7 +212,7 @@ func (in *Input) images() imagesOf {
 	return has
 }
 
-// lacks is whether the node of that pod may lack an image: the pod does not run it.
+// lacks reports whether the node of that pod may lack an image: the pod does not run it.
 func (has imagesOf) lacks(p *rollout.Pod, image string) bool {
 	return p.Revision < 0 || p.Revision >= len(has) || !slices.Contains(has[p.Revision], image)
 }

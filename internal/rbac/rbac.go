@@ -55,7 +55,7 @@ type Call struct {
 	Verb, Group, Resource, Namespace, Name string
 }
 
-// Allows is whether a role, where it holds, allows a call.
+// Allows reports whether a role, where it holds, allows a call.
 func (r *Role) Allows(c Call) bool {
 	if r.Namespace != "" && r.Namespace != c.Namespace {
 		return false

@@ -68,7 +68,7 @@ func Resolve(entries []Entry, template map[string]any) Resolution {
 	return r
 }
 
-// newer is whether a comes after b in the history.
+// newer reports whether a comes after b in the history.
 func newer(a, b *Entry) bool {
 	return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(b.Name, a.Name)) > 0
 }

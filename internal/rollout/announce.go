@@ -2,7 +2,7 @@
 
 package rollout
 
-// stale is whether a pod says something else than it should of whether there is a newer revision.
+// stale reports whether a pod says something else than it should of whether there is a newer revision.
 func (d *decision) stale(i int, p *Pod) bool {
 	due := d.due(i, p)
 	return due.Said != p.Announced.Said || due.Said && p.Announced != due

@@ -51,7 +51,7 @@ func (d *decision) charge(t *nodeContext) bool {
 	return charged
 }
 
-// counts is whether a node matters to the budget: one that must run a pod, or one that may and does. A node that has not
+// counts reports whether a node matters to the budget: one that must run a pod, or one that may and does. A node that has not
 // been evaluated is counted as if it were one of these when it has pods, so that the budget is rather too small. With
 // EligibleOnly one that only may run the pod matters when it is not ready and an update has begun there: that may be why.
 func (d *decision) counts(t *nodeContext) bool {
@@ -77,7 +77,7 @@ func (d *decision) overdrawn(t *nodeContext) bool {
 	return c.preparing > 0 || c.live() != 1 || c.running != 1 || !d.serving(c.keep)
 }
 
-// goes is whether the old pod of a pair has nothing left to wait for: it is deleted now, or the API server refuses that.
+// goes reports whether the old pod of a pair has nothing left to wait for: it is deleted now, or the API server refuses that.
 func (d *decision) goes(c *podCounts) bool {
 	if c.preparing == 1 {
 		return c.live() == 1 && c.waiting == 0 && c.ready // its hook has released it
@@ -85,7 +85,7 @@ func (d *decision) goes(c *podCounts) bool {
 	return c.live() == 2 && c.preparing == 0 && d.surgeCompleted(c) && c.old.Hook == HookNone
 }
 
-// serves is whether one of the running pods that stay is available.
+// serves reports whether one of the running pods that stay is available.
 func (d *decision) serves(c *podCounts) bool {
 	return c.ready || c.old != nil && d.serving(c.old)
 }

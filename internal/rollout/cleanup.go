@@ -54,7 +54,7 @@ func (d *decision) removalReason(t *nodeContext, p *Pod, held bool) (VerdictKind
 	}
 }
 
-// isExcess is whether a running pod is one too many. Without surge the oldest stays; with surge the oldest of the wanted
+// isExcess reports whether a running pod is one too many. Without surge the oldest stays; with surge the oldest of the wanted
 // revision and one of all others do: the oldest that is ready, so that what serves stays.
 func (d *decision) isExcess(t *nodeContext, p *Pod) bool {
 	if d.surge {

@@ -170,7 +170,7 @@ func (d *decision) createObstacle(t *nodeContext) VerdictKind {
 	}
 }
 
-// wantsPod is whether a pod must be created, whatever the update is doing. Without surge a terminating pod is in the
+// wantsPod reports whether a pod must be created, whatever the update is doing. Without surge a terminating pod is in the
 // way: there are never two pods on a node. With surge only a failed pod that waits for its back-off is: its successor
 // would fail as fast as it did.
 func (d *decision) wantsPod(t *nodeContext, held bool) bool {

@@ -40,12 +40,12 @@ func externalMissingNode(t *nodeContext) VerdictKind {
 	return kind
 }
 
-// leftToController is whether an external set must not delete an old pod, because that would need more than a delete.
+// leftToController reports whether an external set must not delete an old pod, because that would need more than a delete.
 func (d *decision) leftToController(t *nodeContext) bool {
 	return d.in.Set.ExternalController && (t.old.Hook != HookNone || t.changing)
 }
 
-// changesInPlace is whether the set is one that changes its pods in place.
+// changesInPlace reports whether the set is one that changes its pods in place.
 func (d *decision) changesInPlace() bool {
 	return d.in.Set.InPlace && !d.surge && !d.in.Set.ExternalController
 }

@@ -15,7 +15,7 @@ const (
 	lastDelay  = 15 * time.Minute
 )
 
-// inBackoff is whether the failed pods of a node must wait; if so, Decide wants to be asked again when they need not.
+// inBackoff reports whether the failed pods of a node must wait; if so, Decide wants to be asked again when they need not.
 func (d *decision) inBackoff(node string) bool {
 	b, found := d.backoffOf(node)
 	if !found {
@@ -43,7 +43,7 @@ func (d *decision) backoffOf(node string) (Backoff, bool) {
 	return m.Backoffs[i], true
 }
 
-// expired is whether a back-off has ended for good. One with a later time than now is from another clock, which does not count.
+// expired reports whether a back-off has ended for good. One with a later time than now is from another clock, which does not count.
 func (d *decision) expired(b Backoff) bool {
 	return b.Last > d.in.Now || b.Last.Add(2*lastDelay) < d.in.Now
 }

@@ -25,7 +25,7 @@ func (d *decision) gateOf(i int) VerdictKind {
 	return notHeld
 }
 
-// gated is whether a policy can hold nodes back: it says when updates start, and which pods announce that there is a newer revision. With OnDelete
+// gated reports whether a policy can hold nodes back: it says when updates start, and which pods announce that there is a newer revision. With OnDelete
 // alone, users start every update.
 func (d *decision) gated() bool {
 	return d.in.Gate != nil && (d.in.Set.Strategy == RollingUpdate || d.in.Set.Announce)
@@ -42,7 +42,7 @@ func (d *decision) holdByPolicy() {
 	}
 }
 
-// awaitsUpdate is whether a node has an old pod, or none, and its update has not begun.
+// awaitsUpdate reports whether a node has an old pod, or none, and its update has not begun.
 func (d *decision) awaitsUpdate(n *Node) bool {
 	if !d.updates(n) {
 		return false
@@ -63,13 +63,13 @@ func (d *decision) awaits(n *Node, begun, old bool) bool {
 	}
 }
 
-// heldByPolicy is whether the policy holds a node back, and nothing else does.
+// heldByPolicy reports whether the policy holds a node back, and nothing else does.
 func (d *decision) heldByPolicy(i int) bool {
 	gate := d.gateOf(i)
 	return gate != notHeld && d.hold(i) == gate
 }
 
-// paced is whether the policy lets no further update start in this plan, on a node that is in flight already or not.
+// paced reports whether the policy lets no further update start in this plan, on a node that is in flight already or not.
 func (d *decision) paced(inFlight bool) bool {
 	g := d.in.Gate
 	if g == nil {
@@ -136,7 +136,7 @@ func (s *Snapshot) Serving() func(i int) bool {
 	}
 }
 
-// updates is whether the set has the pods of a node updated.
+// updates reports whether the set has the pods of a node updated.
 func (d *decision) updates(n *Node) bool {
 	return !n.Gone && (n.Fit == MustRun || n.Fit == MayStay)
 }

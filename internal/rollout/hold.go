@@ -112,7 +112,7 @@ func (d *decision) classify(n *Node) (hold VerdictKind, counts bool) {
 	}
 }
 
-// progressOf is whether a node has a live pod of the wanted revision or is in the middle of its update, and whether it has an old pod otherwise.
+// progressOf reports whether a node has a live pod of the wanted revision or is in the middle of its update, and whether it has an old pod otherwise.
 func (d *decision) progressOf(n *Node) (begun, old bool) {
 	for i := range n.Pods {
 		p := &n.Pods[i]
@@ -130,7 +130,7 @@ func (d *decision) progressOf(n *Node) (begun, old bool) {
 	return false, old
 }
 
-// keepsOnly is whether a node only may keep its pod, and the set updates no such node.
+// keepsOnly reports whether a node only may keep its pod, and the set updates no such node.
 func (d *decision) keepsOnly(n *Node) bool { return n.Fit == MayStay && d.in.Set.EligibleOnly }
 
 // firstLimit is the first limit of the set that speaks against updating a node.

@@ -2,7 +2,7 @@
 
 package rollout
 
-// preparing is whether a pod has been prepared to be deleted.
+// preparing reports whether a pod has been prepared to be deleted.
 func (p *Pod) preparing() bool { return p.Hook >= HookWaiting }
 
 // startDelete is the first step of the deletion of a pod: it is prepared if its hook is armed, else deleted.
@@ -30,7 +30,7 @@ func (d *decision) countPreparing(t *nodeContext, p *Pod) {
 	}
 }
 
-// mayNotGo is whether the API server has refused to delete a pod that was prepared for it.
+// mayNotGo reports whether the API server has refused to delete a pod that was prepared for it.
 func (t *nodeContext) mayNotGo(p *Pod) bool {
 	return p.Hook == HookReleased && t.node.Refusal != nil && t.node.Refusal.Of == Delete
 }

@@ -2,7 +2,7 @@
 
 package rollout
 
-// awaitsImage is whether the update of a node with an old pod waits until the images of the new one are there. No image is
+// awaitsImage reports whether the update of a node with an old pod waits until the images of the new one are there. No image is
 // needed where no new pod will come: a node that only may keep its pod gets none, unless the pod is changed in place. Nor
 // does an update wait that has begun.
 func (d *decision) awaitsImage(t *nodeContext) bool {

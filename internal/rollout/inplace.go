@@ -4,7 +4,7 @@ package rollout
 
 import "time"
 
-// inPlace is whether an old pod can be changed in place, and if not although the set asks for it, why.
+// inPlace reports whether an old pod can be changed in place, and if not although the set asks for it, why.
 func (d *decision) inPlace(p *Pod) (bool, Detail) {
 	switch {
 	case !d.changesInPlace():
@@ -27,13 +27,13 @@ func (d *decision) inPlace(p *Pod) (bool, Detail) {
 	return r.InPlace, r.Why
 }
 
-// ClosesGate is whether a pod is made not ready before it is changed in place.
+// ClosesGate reports whether a pod is made not ready before it is changed in place.
 func (s *Set) ClosesGate() bool { return s.CloseGate || s.Grace > 0 }
 
 // RestartWithin is the time in which the agent of a node must stop containers that are to be restarted, in addition to the time that they get to end.
 const RestartWithin = 30 * time.Second
 
-// stuck is whether a change in place is under way that can never come to its end, or whose time has ended. A node that was not ready has
+// stuck reports whether a change in place is under way that can never come to its end, or whose time has ended. A node that was not ready has
 // the time of a restart once more.
 func (d *decision) stuck(t *nodeContext, p *Pod) bool {
 	if p.Stuck == NoDetail || p.InPlace != InPlacePatched && p.InPlace != InPlaceAnnounced {

@@ -147,7 +147,7 @@ const (
 	MustLeave            // no pod may run here
 )
 
-// known is whether a fit has been evaluated.
+// known reports whether a fit has been evaluated.
 func (f Fit) known() bool { return f >= MustRun && f <= MustLeave }
 
 // Node is one node as seen by one set. There is one for each node of the cluster, so small fields are next to each other.
@@ -278,7 +278,7 @@ const (
 	Failed
 )
 
-// Terminal is whether a pod in this phase has ended for good.
+// Terminal reports whether a pod in this phase has ended for good.
 func (p Phase) Terminal() bool { return p == Succeeded || p == Failed }
 
 // Revision is one entry of the set's history.

@@ -12,7 +12,7 @@ type Outcome struct {
 	Obstacle string
 }
 
-// Preliminary is whether an action only prepares a pod for the Patch or the Delete that follows. That it succeeds does not show that the other one will.
+// Preliminary reports whether an action only prepares a pod for the Patch or the Delete that follows. That it succeeds does not show that the other one will.
 func (k ActionKind) Preliminary() bool { return k == Mark || k == Prepare }
 
 // After is the plan as the status of its pass shows it, where outcomes are those of its actions: a node is blocked on which the plan could not be

@@ -93,16 +93,16 @@ func (d *decision) countRunning(c *podCounts, p *Pod) {
 	c.ready = c.ready || d.serving(p)
 }
 
-// ignored is whether nothing is left to do with a pod except to wait until the API server removes it.
+// ignored reports whether nothing is left to do with a pod except to wait until the API server removes it.
 func (p *Pod) ignored() bool { return p.Deleting && p.Phase.Terminal() }
 
-// ready is whether a pod is ready. In the middle of a change in place it is not: its condition may be an old one.
+// ready reports whether a pod is ready. In the middle of a change in place it is not: its condition may be an old one.
 func (p *Pod) ready() bool { return p.Ready && p.InPlace == InPlaceNone }
 
-// serving is whether the budget may count on a pod: it is available for certain, and not about to be deleted.
+// serving reports whether the budget may count on a pod: it is available for certain, and not about to be deleted.
 func (d *decision) serving(p *Pod) bool { return !p.preparing() && !p.Doubtful && d.available(p) }
 
-// available is whether a pod has been ready for as long as the set asks for.
+// available reports whether a pod has been ready for as long as the set asks for.
 func (d *decision) available(p *Pod) bool {
 	if !p.ready() || d.in.Set.MinReady <= 0 {
 		return p.ready()
@@ -131,7 +131,7 @@ func compareAge(a, b Pod) int {
 	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
-// hasRevision is whether any pod of the node is of a revision.
+// hasRevision reports whether any pod of the node is of a revision.
 func (t *nodeContext) hasRevision(revision int) bool {
 	for i := range t.pods {
 		if t.pods[i].Revision == revision {

@@ -47,7 +47,7 @@ func (d *decision) turnOf(n *Node) turn {
 	}
 }
 
-// mayStart is whether the node is one of those on which the round of updates that is under way may start.
+// mayStart reports whether the node is one of those on which the round of updates that is under way may start.
 func (d *decision) mayStart(i int) bool { return d.turnOf(&d.in.Nodes[i]) == d.round }
 
 // blockRefused gives the nodes on which a write was refused, and on which the plan does nothing although there is something to do, their

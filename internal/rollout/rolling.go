@@ -77,7 +77,7 @@ func (d *decision) removeInTime(i int) bool {
 	return true
 }
 
-// freeToReplace is whether to replace an old pod takes nothing away. Of a doubtful one this is not known, so it counts as what costs more: without surge
+// freeToReplace reports whether to replace an old pod takes nothing away. Of a doubtful one this is not known, so it counts as what costs more: without surge
 // as unavailable, for which it is charged already; with surge as one that still serves, and to which a second one is not added for nothing.
 // The same goes for one that is ready, but not for long enough.
 func (d *decision) freeToReplace(p *Pod) bool {
@@ -87,7 +87,7 @@ func (d *decision) freeToReplace(p *Pod) bool {
 	return !d.serving(p)
 }
 
-// minReadyPending is whether a pod is ready, but not for long enough by the clock; and the clock may have been set back, or that of the node may be
+// minReadyPending reports whether a pod is ready, but not for long enough by the clock; and the clock may have been set back, or that of the node may be
 // fast. For the native controller all such pods are free to be replaced at once: after a step back that may be every pod of the cluster.
 func (d *decision) minReadyPending(p *Pod) bool {
 	return p.ready() && !d.available(p) && p.ReadySince != 0

@@ -2,7 +2,7 @@
 
 package rollout
 
-// surgeCompleted is whether the old pod of a pair can go: the new one has taken over, or the old one serves no client any more.
+// surgeCompleted reports whether the old pod of a pair can go: the new one has taken over, or the old one serves no client any more.
 func (d *decision) surgeCompleted(c *podCounts) bool {
 	if c.current == nil || c.old == nil {
 		return false
@@ -10,7 +10,7 @@ func (d *decision) surgeCompleted(c *podCounts) bool {
 	return d.serving(c.current) || !c.old.ready()
 }
 
-// mayNotSurge is whether an update with surge may not create next to the old pod of a node, because no new pod may come there.
+// mayNotSurge reports whether an update with surge may not create next to the old pod of a node, because no new pod may come there.
 func (d *decision) mayNotSurge(i int) bool {
 	return d.surge && d.in.Nodes[i].Fit == MayStay
 }

@@ -17,7 +17,7 @@ type trust struct {
 	at Time
 }
 
-// trusts is whether a revision is known to do no harm. All pods are looked at once, and only if some node asks.
+// trusts reports whether a revision is known to do no harm. All pods are looked at once, and only if some node asks.
 func (d *decision) trusts(revision int) bool {
 	if !d.trust.known {
 		d.computeTrust()

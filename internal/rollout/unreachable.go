@@ -61,7 +61,7 @@ func (d *decision) attribute(n *Node, p *Pod) Detail {
 	return said
 }
 
-// attributeEarlier is whether the update to an earlier version may be why a node is not ready. That counts until the wanted version has
+// attributeEarlier reports whether the update to an earlier version may be why a node is not ready. That counts until the wanted version has
 // shown that it does no harm: else each of several bad versions would have a budget of its own.
 func (d *decision) attributeEarlier(n *Node, p *Pod) bool {
 	if p.ignored() {
@@ -73,12 +73,12 @@ func (d *decision) attributeEarlier(n *Node, p *Pod) bool {
 	return (deleted || created && !d.trusts(p.Revision)) && !d.trusts(d.in.Set.Update)
 }
 
-// beforeUpdate is whether something happened before the wanted revision was first recorded, so that an earlier one was the reason.
+// beforeUpdate reports whether something happened before the wanted revision was first recorded, so that an earlier one was the reason.
 func (d *decision) beforeUpdate(at Time) bool {
 	return at != 0 && at.Add(resolution) <= d.in.Revisions[d.in.Set.Update].Created
 }
 
-// neverReady is whether a node has not been ready since it joined, and the pod is the one that it got then. That pod replaced none.
+// neverReady reports whether a node has not been ready since it joined, and the pod is the one that it got then. That pod replaced none.
 func (d *decision) neverReady(n *Node, p *Pod) bool {
 	return n.Joined != 0 && n.Since != 0 && n.Since <= n.Joined.Add(resolution) && p.Created <= n.Joined.Add(d.attributionWindow())
 }
@@ -110,7 +110,7 @@ func (d *decision) compare(n *Node, p *Pod, touched Time) Detail {
 	}
 }
 
-// waitsUnreachable is whether a node that is left out shows so whatever the set's limits are: it is charged, or its pod is going or not available.
+// waitsUnreachable reports whether a node that is left out shows so whatever the set's limits are: it is charged, or its pod is going or not available.
 func (d *decision) waitsUnreachable(t *nodeContext) bool {
 	switch {
 	case t.down == NoDetail:

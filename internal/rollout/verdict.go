@@ -123,7 +123,7 @@ var groups = [GroupCount]groupRow{ //nolint:gochecknoglobals // a table: nothing
 // Tone is the tone in which nodes of this group are shown.
 func (g Group) Tone() Tone { return groups[g].tone }
 
-// Waiting is whether nodes of this group wait for something that a person may ask about.
+// Waiting reports whether nodes of this group wait for something that a person may ask about.
 func (g Group) Waiting() bool { return groups[g].waiting }
 
 // Cause is what ends the wait of a node.
@@ -290,28 +290,28 @@ func (k VerdictKind) Group() Group { return k.row().group }
 // Cause is what ends the wait of a node with this verdict.
 func (k VerdictKind) Cause() Cause { return k.row().cause }
 
-// OfUpdate is whether a node has such a verdict only because of an update. A pod that is not available may also have failed long after one.
+// OfUpdate reports whether a node has such a verdict only because of an update. A pod that is not available may also have failed long after one.
 func (k VerdictKind) OfUpdate() bool { return k.row().step >= ofUpdate }
 
-// Replaces is whether an update deletes or changes the old pod of a node with this verdict, or creates a new pod next to it.
+// Replaces reports whether an update deletes or changes the old pod of a node with this verdict, or creates a new pod next to it.
 func (k VerdictKind) Replaces() bool { return k.row().step >= replaces }
 
-// StartsUpdate is whether the update of a node with this verdict starts now.
+// StartsUpdate reports whether the update of a node with this verdict starts now.
 func (k VerdictKind) StartsUpdate() bool { return k.row().step == startsUpdate }
 
-// OfPolicy is whether only a rollout policy leads to this verdict.
+// OfPolicy reports whether only a rollout policy leads to this verdict.
 func (k VerdictKind) OfPolicy() bool { return k.Cause() == CausePolicy || k == WaitPace }
 
-// AwaitsPod is whether a node with this verdict waits for a pod of the wanted revision to become available.
+// AwaitsPod reports whether a node with this verdict waits for a pod of the wanted revision to become available.
 func (k VerdictKind) AwaitsPod() bool { return k == WaitAvailable || k == WaitInPlace }
 
-// Acts is whether a node with this verdict has an action in the plan.
+// Acts reports whether a node with this verdict has an action in the plan.
 func (k VerdictKind) Acts() bool { return k.Group() == GroupActing }
 
-// Waits is whether a node with this verdict is not as it should be, and nothing is done about it now.
+// Waits reports whether a node with this verdict is not as it should be, and nothing is done about it now.
 func (k VerdictKind) Waits() bool { return k.Cause() != NoCause }
 
-// Continues is whether something happens on a node with this verdict without a person, or should.
+// Continues reports whether something happens on a node with this verdict without a person, or should.
 func (k VerdictKind) Continues() bool { return k.Acts() || causes[k.Cause()].continues }
 
 // Alert is the alert that nodes with this verdict lead to when they last; empty for none.

@@ -57,7 +57,7 @@ func (e *evictions) Handle(ctx context.Context, request admission.Request) admis
 	return response
 }
 
-// tolerated is whether a pod would come back to its node. The manager may list nodes, and not get one.
+// tolerated reports whether a pod would come back to its node. The manager may list nodes, and not get one.
 func (e *evictions) tolerated(ctx context.Context, pod *corev1.Pod) bool {
 	found, err := e.client.Nodes().List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", pod.Spec.NodeName).String()})
 	if err != nil {
@@ -73,7 +73,7 @@ func (e *evictions) tolerated(ctx context.Context, pod *corev1.Pod) bool {
 	return false
 }
 
-// runsForNode is whether a pod is one of an Advanced DaemonSet, and runs.
+// runsForNode reports whether a pod is one of an Advanced DaemonSet, and runs.
 func runsForNode(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	switch {

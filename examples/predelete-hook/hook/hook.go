@@ -58,7 +58,7 @@ func (r *releaser) Release(ctx context.Context, pod *corev1.Pod) error {
 	return r.remove(ctx, pod)
 }
 
-// waits is whether a pod is about to be deleted and has a block of ours. A pod that somebody else deletes does not get the
+// waits reports whether a pod is about to be deleted and has a block of ours. A pod that somebody else deletes does not get the
 // state PreparingDelete; only a finalizer holds it, so that is removed too.
 func (r *releaser) waits(pod *corev1.Pod) bool {
 	preparing := pod.Labels[kruise.LifecycleState] == kruise.LifecyclePreparingDelete

@@ -246,7 +246,7 @@ func (r *run) editTeller(a rollout.Action) func(err error) {
 	}
 }
 
-// takesAway is whether a pod that serves does so no longer after an edit. Whatever else is done to a pod comes after one of these.
+// takesAway reports whether a pod that serves does so no longer after an edit. Whatever else is done to a pod comes after one of these.
 func takesAway(a rollout.Action, edit dialect.Edit) bool {
 	switch a.Kind {
 	case rollout.Prepare:
@@ -260,7 +260,7 @@ func takesAway(a rollout.Action, edit dialect.Edit) bool {
 	}
 }
 
-// refusesResize is whether an answer means that this pod's resources cannot be changed. "Not found" does too, for it may be the
+// refusesResize reports whether an answer means that this pod's resources cannot be changed. "Not found" does too, for it may be the
 // subresource that there is none of; a pod that is gone is found out by the next read.
 func refusesResize(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) ||

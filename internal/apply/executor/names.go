@@ -61,7 +61,7 @@ func freeName(w *dialect.Workload, stranger *corev1.Pod, n name) name {
 	return n
 }
 
-// isStranger is whether a pod is not the set's, and cannot become its own: it has another owner, or none and is not selected, or is being deleted. Such is the pod that a
+// isStranger reports whether a pod is not the set's, and cannot become its own: it has another owner, or none and is not selected, or is being deleted. Such is the pod that a
 // person has removed from the set, by its labels, to debug it; the set may need its name again, when the template is changed back. An owner with the
 // UID of the set is another one if it is of another kind or group: any user can write any UID into a pod.
 func isStranger(w *dialect.Workload, p *corev1.Pod) bool {

@@ -16,7 +16,7 @@ func (r *run) asDecided(a rollout.Action) sender {
 	return e
 }
 
-// overtaken is whether a pod has become ready that was not ready when an action of an update was decided. The action was free then; now it may
+// overtaken reports whether a pod has become ready that was not ready when an action of an update was decided. The action was free then; now it may
 // take more than the budget has room for. A plan has up to hundreds of actions, and an API server that has just come back is slow: in the seconds
 // that they wait for their turn the pods of a whole cluster may become ready again.
 //

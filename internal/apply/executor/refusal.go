@@ -123,7 +123,7 @@ func (r *run) closeRefusals() {
 	}
 }
 
-// OnlyRefusals is whether err, which may join others, is of nothing but refusals that are remembered for their nodes.
+// OnlyRefusals reports whether err, which may join others, is of nothing but refusals that are remembered for their nodes.
 func OnlyRefusals(err error) bool {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range many.Unwrap() {

@@ -60,7 +60,7 @@ type slice struct {
 	begun  atomic.Bool
 }
 
-// late is whether the time of a pass has ended. Its first request is never late, however long its turn takes to come.
+// late reports whether the time of a pass has ended. Its first request is never late, however long its turn takes to come.
 func (s *slice) late() bool { return s.begun.Swap(true) && s.over() }
 
 func (s *slice) over() bool { return s.clock.Since(s.began) > sliceTime && s.others() }

@@ -65,7 +65,7 @@ type slowness struct {
 	fast  int
 }
 
-// takes is whether the next write of that kind for a node is one for the lane.
+// takes reports whether the next write of that kind for a node is one for the lane.
 func (l *SlowLane) takes(kind slowKind, node string) bool {
 	if l == nil {
 		return false
@@ -129,7 +129,7 @@ func (l *SlowLane) Forget(key clustercache.Key) {
 	maps.DeleteFunc(l.slow, func(kind slowKind, _ *slowness) bool { return kind.key == key })
 }
 
-// enter is whether there is room for one more write of the set.
+// enter reports whether there is room for one more write of the set.
 func (l *SlowLane) enter(key clustercache.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -290,7 +290,7 @@ func (w *slowWrite) refusal(answer apply.Answer, err error) *Refusal {
 	return refusal
 }
 
-// mayGo is whether a slow write may be sent now: this process leads, a later leader knows that it must wait, and the client's limit has room.
+// mayGo reports whether a slow write may be sent now: this process leads, a later leader knows that it must wait, and the client's limit has room.
 func (e sender) mayGo(ctx context.Context) error {
 	if err := e.Slow.Hold(ctx); err != nil {
 		return fmt.Errorf("announcing a slow write: %w", err)

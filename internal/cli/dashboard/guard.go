@@ -128,7 +128,7 @@ func readBody(w http.ResponseWriter, r *http.Request, largest int64) ([]byte, er
 	return body, err //nolint:wrapcheck // it says what is wrong
 }
 
-// isAddress is whether the host of a request is an address, which no name server decides about, or localhost, with our port.
+// isAddress reports whether the host of a request is an address, which no name server decides about, or localhost, with our port.
 func (g *guard) isAddress(host string) bool {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil || port != g.port {

@@ -101,7 +101,7 @@ func (a *inCluster) check() error {
 	return nil
 }
 
-// isHost is whether a text is a host name or an address, maybe with a port.
+// isHost reports whether a text is a host name or an address, maybe with a port.
 func isHost(text string) bool {
 	name, port, err := net.SplitHostPort(text)
 	if err != nil {

@@ -308,7 +308,7 @@ func (p *portal) attend(s *session) error {
 	return context.Cause(s.ctx)
 }
 
-// idle is whether a session was not used for long. Then no request gets it any more.
+// idle reports whether a session was not used for long. Then no request gets it any more.
 func (p *portal) idle(s *session, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

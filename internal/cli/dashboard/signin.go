@@ -92,7 +92,7 @@ func credential(r *http.Request) (token string, err error) {
 	return cookies[0].Value, nil
 }
 
-// isToken is whether a text can be a bearer token (RFC 6750).
+// isToken reports whether a text can be a bearer token (RFC 6750).
 func isToken(text string) bool {
 	return text != "" && strings.IndexFunc(text, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._~+/=", r)

@@ -127,7 +127,7 @@ func (p *installation) nativeController(ctx context.Context, f *forms) []Finding
 	}
 }
 
-// withoutNative is whether a kube-controller-manager runs without the DaemonSet controller.
+// withoutNative reports whether a kube-controller-manager runs without the DaemonSet controller.
 func withoutNative(spec *corev1.PodSpec) bool {
 	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
 		return peers.Off(peers.Controllers(slices.Concat(c.Command, c.Args)), []string{"daemonset", "daemonset-controller"})

@@ -65,7 +65,7 @@ func (p *installation) rights(ctx context.Context) []Finding {
 	return findings
 }
 
-// readsPolicies is whether the manager cannot know without a call which rollout policies and approvals there are.
+// readsPolicies reports whether the manager cannot know without a call which rollout policies and approvals there are.
 func readsPolicies(c rbac.Call) bool {
 	return c.Group == v1alpha1.Group && (c.Resource == v1alpha1.ResourcePolicies || c.Resource == v1alpha1.ResourceApprovals) && (c.Verb == "list" || c.Verb == "watch")
 }

@@ -102,12 +102,12 @@ func (g *governor) members(ctx context.Context, namespace string) ([]*resolver.S
 	return sets, reading, nil
 }
 
-// grouped is whether a policy with a concurrency group applies to a set.
+// grouped reports whether a policy with a concurrency group applies to a set.
 func (g *governor) grouped(s *resolver.Set) bool {
 	return slices.ContainsFunc(g.read[s.Namespace()], func(p *policies.Policy) bool { return p.Rules.Group != nil && p.Rules.Selects(policies.SetOf(s)) })
 }
 
-// unserved is whether a manager reports that it does not update the set.
+// unserved reports whether a manager reports that it does not update the set.
 func (g *Governance) unserved() bool {
 	return g.Stored != nil && g.Stored.Enforcement == v1alpha1.EnforcementNone
 }

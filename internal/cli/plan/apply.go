@@ -172,7 +172,7 @@ func (w *application) apply(ctx context.Context, c *options.Clients, d *Document
 	return applied, nil
 }
 
-// empty is whether an edit changes nothing.
+// empty reports whether an edit changes nothing.
 func (e Edit) empty() bool {
 	var ops []json.RawMessage
 	return e.Type == string(types.JSONPatchType) && json.Unmarshal(e.Patch, &ops) == nil && len(ops) == 0

@@ -75,7 +75,7 @@ func editOf(set *resolver.Set, flags map[string]string) (Edit, error) {
 	return w.edit(set)
 }
 
-// equalJSON is whether two texts mean the same.
+// equalJSON reports whether two texts mean the same.
 func equalJSON(a, b json.RawMessage) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)

@@ -138,7 +138,7 @@ func (p *PolicyFile) policy() (*policies.Policy, error) {
 	return usable(typed, "the plan")
 }
 
-// isOf is whether this is the policy of a text, apart from what the cluster has.
+// isOf reports whether this is the policy of a text, apart from what the cluster has.
 func (p *PolicyFile) isOf(text string) error {
 	read, err := readPolicy([]byte(text), p.Namespace, "the form")
 	if err != nil {

@@ -103,7 +103,7 @@ func (d *Document) otherPolicies(versions []PolicyVersion) string {
 	return ""
 }
 
-// ofFile is whether the plan was made for a policy in a file.
+// ofFile reports whether the plan was made for a policy in a file.
 func (d *Document) ofFile() bool { return d.Policy != nil && d.Policy.File }
 
 // readPolicies reads the rollout policies of the set again, and returns how they differ from those of the document. The API server has no precondition for another

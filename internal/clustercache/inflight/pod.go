@@ -58,7 +58,7 @@ func (p *Pod) Resolve(w Write, o Outcome) {
 	}
 }
 
-// Nothing is whether nothing is under way.
+// Nothing reports whether nothing is under way.
 func (p *Pod) Nothing() bool { return p == nil || *p == Pod{} }
 
 // DeleteBy is until when a delete without a definite answer may take effect; 0 if there is none.

@@ -89,7 +89,7 @@ func (s *Set) Edited(node int, uid types.UID, after Content) {
 	}
 }
 
-// tookEffect is whether a pod is no longer as it was before an edit whose answer left that open. Why a pod does not start is not ours to change.
+// tookEffect reports whether a pod is no longer as it was before an edit whose answer left that open. Why a pod does not start is not ours to change.
 func (r *refusal) tookEffect(after Content) bool {
 	if r.Before == nil || !maps.Equal(r.Before.Labels, after.Labels) {
 		return r.Before != nil

@@ -42,7 +42,7 @@ type Block struct {
 	Unclear bool
 }
 
-// Due is whether to try again. A block that begins later was noted by a clock that has been set back since.
+// Due reports whether to try again. A block that begins later was noted by a clock that has been set back since.
 func (b Block) Due(now rollout.Time) bool { return now < b.From || b.Until <= now }
 
 // Begin assumes a create.
@@ -71,13 +71,13 @@ func (s *Set) unblock(node int, drop func(Block) bool) {
 	}
 }
 
-// Creating is whether a create for a node has no definite answer.
+// Creating reports whether a create for a node has no definite answer.
 func (s *Set) Creating(node int) bool {
 	_, creating := s.creates[node]
 	return creating
 }
 
-// AnyCreate is whether any create has no definite answer.
+// AnyCreate reports whether any create has no definite answer.
 func (s *Set) AnyCreate() bool { return len(s.creates) > 0 }
 
 // Creates are the creates without a definite answer, sorted by node.
@@ -160,7 +160,7 @@ func move[V any](m map[int]V, was, is int) {
 	}
 }
 
-// Nothing is whether nothing is under way.
+// Nothing reports whether nothing is under way.
 func (s *Set) Nothing() bool { return len(s.creates)+len(s.blocks)+len(s.refused) == 0 }
 
 // AskAgain is how soon to come back for a write whose answer is not clear. When its time has passed is by another clock than that of a Snapshot,

@@ -128,7 +128,7 @@ func cutField(message []byte, number uint64) (value, rest []byte, ok bool) {
 	return message[at : at+int(size)], message[at+int(size):], true
 }
 
-// saysNothing is whether the rest of an envelope is as an API server leaves it: empty words on how the content is encoded.
+// saysNothing reports whether the rest of an envelope is as an API server leaves it: empty words on how the content is encoded.
 func saysNothing(envelope []byte) bool {
 	for _, field := range []uint64{envelopeEncoding, envelopeContent} {
 		if value, after, ok := cutField(envelope, field); ok && len(value) == 0 {

@@ -92,7 +92,7 @@ func (s *store) Replace(list []any, rv string) error {
 	return nil
 }
 
-// isOlder is whether one resourceVersion is older than another; not where they cannot be compared.
+// isOlder reports whether one resourceVersion is older than another; not where they cannot be compared.
 func isOlder(rv, than string) bool {
 	c, err := resourceversion.CompareResourceVersion(rv, than)
 	return err == nil && c < 0

@@ -460,7 +460,7 @@ func (p *pass) firstBatch() int {
 	return min(s.batch, firstAlone)
 }
 
-// others is whether other sets wait for their pass.
+// others reports whether other sets wait for their pass.
 func (p *pass) others() bool { return p.c.queue.Len() > 0 }
 
 // apply carries the plan out, and returns it as it is after that.

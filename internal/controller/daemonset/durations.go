@@ -81,7 +81,7 @@ func (p *pass) measure(s *rollout.Snapshot, plan *rollout.Plan, now time.Time) {
 	}
 }
 
-// goesOn is whether there is still something to measure on a node.
+// goesOn reports whether there is still something to measure on a node.
 func (d *durations) goesOn(s *rollout.Snapshot, n *rollout.Node, w work, now time.Time) bool {
 	if n.Gone || !n.Ready {
 		return false // how long that takes has other reasons
@@ -106,7 +106,7 @@ func (d *durations) goesOn(s *rollout.Snapshot, n *rollout.Node, w work, now tim
 	}
 }
 
-// lacksPod is whether a pod is to be created on a node.
+// lacksPod reports whether a pod is to be created on a node.
 func lacksPod(n *rollout.Node) bool {
 	return n.Fit == rollout.MustRun && !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
 }

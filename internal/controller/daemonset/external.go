@@ -80,7 +80,7 @@ func (p *pass) readHistory(ctx context.Context) error {
 	return nil
 }
 
-// bystander is whether nothing is to be done for an external set, because no annotation asks for anything and no pod says anything.
+// bystander reports whether nothing is to be done for an external set, because no annotation asks for anything and no pod says anything.
 func (c *Controller) bystander(key clustercache.Key, w *dialect.Workload) bool {
 	return w.Set.ExternalController && w.Plain == nil && !c.Index.Announced(key)
 }
@@ -110,7 +110,7 @@ func (p *pass) dropJobs(ctx context.Context) error {
 	return err
 }
 
-// standsBack is whether annotations of OpenYurt count as not there, because OpenYurt's own manager is at work.
+// standsBack reports whether annotations of OpenYurt count as not there, because OpenYurt's own manager is at work.
 func (p *pass) standsBack() bool { return p.d.MayAnnotate != nil && !p.d.MayAnnotate() }
 
 // mayWrite is asked before every write of a pass.

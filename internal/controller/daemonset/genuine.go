@@ -61,7 +61,7 @@ func (c *historyCache) hashed(w *dialect.Workload, h *clustercache.Resolved) []b
 	return c.genuine
 }
 
-// hashes is whether the template of a revision has its hash, with one of the last counts of collisions.
+// hashes reports whether the template of a revision has its hash, with one of the last counts of collisions.
 func hashes(w *dialect.Workload, e *revision.Entry) bool {
 	if e.Template == nil {
 		return false
@@ -111,7 +111,7 @@ func (p *pass) committedHash(h *clustercache.Resolved) string {
 	return ""
 }
 
-// replacesCommitted is whether a revision has the name or the hash of the committed one, but another template than the status says.
+// replacesCommitted reports whether a revision has the name or the hash of the committed one, but another template than the status says.
 func (p *pass) replacesCommitted(h *clustercache.Resolved, i int) bool {
 	if len(p.rules.Policies) == 0 {
 		return false

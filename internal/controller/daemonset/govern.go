@@ -130,7 +130,7 @@ func (p *pass) governance(h *clustercache.Resolved) {
 	p.foreigners = p.foreign(h)
 }
 
-// governs is whether a policy may restrict the update.
+// governs reports whether a policy may restrict the update.
 func (p *pass) governs() bool { return p.rules.Unread || p.marked || len(p.rules.Policies) > 0 }
 
 // sinceGoverned is how long ago the last decision about the policy was made, by a clock that users cannot set.

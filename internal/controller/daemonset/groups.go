@@ -191,7 +191,7 @@ func (c *Controller) wake(key clustercache.Key) {
 	c.Enqueue(key)
 }
 
-// holds is whether a set waits for others.
+// holds reports whether a set waits for others.
 func (l *ledger) holds(set policy.Set) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -199,7 +199,7 @@ func (p *pass) patchRevisionAs(ctx context.Context, kind string, r *clustercache
 	return errHistoryMoved
 }
 
-// revisionGone is whether a revision is gone, or another one, that the answer to a write reports as gone. Admission answers with the same codes: then the revision
+// revisionGone reports whether a revision is gone, or another one, that the answer to a write reports as gone. Admission answers with the same codes: then the revision
 // is still there, and the watch, which has shown it, shows it no second time.
 func (p *pass) revisionGone(ctx context.Context, r *clustercache.Revision, err error) bool {
 	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

@@ -57,7 +57,7 @@ func (p *pass) recordUnlisted(s *rollout.Snapshot, nodes []string) {
 	}
 }
 
-// endless is whether a node waits of which no end is known.
+// endless reports whether a node waits of which no end is known.
 func endless(s *rollout.Snapshot) bool {
 	return slices.ContainsFunc(s.Nodes, func(n rollout.Node) bool { return n.ImageWait && n.ImageUntil == 0 })
 }

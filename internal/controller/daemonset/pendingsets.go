@@ -28,7 +28,7 @@ type pendingSets struct {
 	took map[clustercache.Key][2]time.Duration
 }
 
-// add is whether the set was not among them, and when its pass is to begin.
+// add reports whether the set was not among them, and when its pass is to begin.
 func (c *pendingSets) add(key clustercache.Key) (in time.Duration, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

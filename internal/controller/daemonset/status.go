@@ -36,7 +36,7 @@ func (p *statusPace) wait(clock clock.PassiveClock, waitedFor bool) time.Duratio
 
 func (p *statusPace) wrote(now time.Time) { p.last, p.before = now, p.last }
 
-// waitedFor is whether a client may wait for a status: a new generation has been seen, or nothing is under way any more. In the middle of a
+// waitedFor reports whether a client may wait for a status: a new generation has been seen, or nothing is under way any more. In the middle of a
 // roll there is always a node in flight, so the numbers of its middle can wait, and those of its end need not.
 func waitedFor(w *dialect.Workload, r *dialect.Report) bool {
 	return w.ObservedGeneration < r.ObservedGeneration || r.Plan == nil || len(r.Plan.Actions) == 0 && r.Plan.Budget.UsedByUpdate == 0

@@ -70,7 +70,7 @@ func (s *slowWrites) noteSlow(kind slowKind, now time.Time) {
 	s.until[kind] = now.Add(slowFor)
 }
 
-// isSlow is whether no worker waits for the writes of that kind.
+// isSlow reports whether no worker waits for the writes of that kind.
 func (s *slowWrites) isSlow(kind slowKind, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +176,7 @@ func (p *pass) write(ctx context.Context, kind string, send func(ctx context.Con
 	return c.slow.later(w)
 }
 
-// slow is whether the pass does not wait for writes of that kind.
+// slow reports whether the pass does not wait for writes of that kind.
 func (p *pass) slow(kind string) bool {
 	w := writesOf{p.key, kind}
 	return p.c.Executor.Slow != nil && (p.c.slow.isSlow(w.slowKind(), p.c.Clock.Now()) || p.c.slow.waits(w))

@@ -72,7 +72,7 @@ type setback struct {
 	unclear int
 }
 
-// last is whether the node comes after all others. After one answer that was not clear it is tried again before another node is begun in its place.
+// last reports whether the node comes after all others. After one answer that was not clear it is tried again before another node is begun in its place.
 func (s setback) last() bool { return s.refused || s.unclear > 1 }
 
 // New returns a Controller.
@@ -333,7 +333,7 @@ func (c *Controller) refusals(job types.UID) map[string]string {
 	return whys
 }
 
-// Refused is whether the API server has refused the last change of the NodeImage of a node for the job with that UID.
+// Refused reports whether the API server has refused the last change of the NodeImage of a node for the job with that UID.
 func (c *Controller) Refused(job types.UID, node string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -378,7 +378,7 @@ func subject(job *v1beta1.ImagePullJob) *corev1.ObjectReference {
 	return &r
 }
 
-// neededBy is whether the job of that name still needs its pull secrets.
+// neededBy reports whether the job of that name still needs its pull secrets.
 func (c *Controller) neededBy(ctx context.Context, key types.NamespacedName) (bool, error) {
 	job, err := c.Store.Job(ctx, key)
 	return job != nil && job.DeletionTimestamp == nil && job.Status.CompletionTime == nil, err

@@ -127,7 +127,7 @@ func (l *Loop[K]) pass(ctx context.Context, key K, group string) (after time.Dur
 	return after, replaced, err
 }
 
-// crowded is whether a pass of the group must wait until one of its slow passes has ended.
+// crowded reports whether a pass of the group must wait until one of its slow passes has ended.
 func (l *Loop[K]) crowded(group string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

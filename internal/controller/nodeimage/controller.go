@@ -159,7 +159,7 @@ func ownerOf(node *corev1.Node) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
 }
 
-// ofAnother is whether a NodeImage belongs to an earlier node of the same name, whose images are gone.
+// ofAnother reports whether a NodeImage belongs to an earlier node of the same name, whose images are gone.
 func ofAnother(image *v1beta1.NodeImage, node *corev1.Node) bool {
 	for _, owner := range image.OwnerReferences {
 		if owner.Kind == "Node" && owner.UID != node.UID {

@@ -213,7 +213,7 @@ type refusal struct{ status int }
 // Error implements error.
 func (r *refusal) Error() string { return fmt.Sprintf("the target answers with status %d", r.status) }
 
-// final is whether the same event would get the same answer again. What an administrator can correct meanwhile, such as a token, is not final.
+// final reports whether the same event would get the same answer again. What an administrator can correct meanwhile, such as a token, is not final.
 func (r *refusal) final() bool {
 	switch r.status {
 	case http.StatusBadRequest, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:

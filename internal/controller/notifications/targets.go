@@ -63,7 +63,7 @@ func (t *Targets) Names() []string {
 	return names
 }
 
-// wants is whether a target gets a notice.
+// wants reports whether a target gets a notice.
 func (t *target) wants(n *policy.Notice) bool {
 	return (len(t.types) == 0 || slices.Contains(t.types, n.Type)) && (len(t.namespaces) == 0 || slices.Contains(t.namespaces, n.Set.Namespace))
 }

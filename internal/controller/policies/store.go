@@ -76,7 +76,7 @@ func (a *approval) known(of *entry) (object v1alpha1.RolloutApproval, stored boo
 	return object, of.remembers(a)
 }
 
-// remembers is whether the status of a policy has the state of an approval.
+// remembers reports whether the status of a policy has the state of an approval.
 func (e *entry) remembers(a *approval) bool {
 	return e != nil && a != nil && a.judged.State != "" && slices.Contains(e.object.Status.Decisions, v1alpha1.DecisionState{UID: a.object.UID, RolloutApprovalStatus: a.judged})
 }
@@ -188,7 +188,7 @@ func (s *Store) Grouped(namespace string) []*policy.Policy {
 	return all
 }
 
-// isRead is whether it is known which policies and approvals there are.
+// isRead reports whether it is known which policies and approvals there are.
 func (s *Store) isRead() bool {
 	return s.known[v1alpha1.ResourcePolicies] && s.known[v1alpha1.ResourceApprovals]
 }

@@ -173,7 +173,7 @@ func (s *Store) statusOf(object *v1alpha1.RolloutPolicy, read *policy.Policy, re
 	return status, true
 }
 
-// same is whether two statuses differ in nothing that is worth a write: times that are computed again may differ by a second, and how long a wave has soaked
+// same reports whether two statuses differ in nothing that is worth a write: times that are computed again may differ by a second, and how long a wave has soaked
 // is written now and then.
 func same(written, is *v1alpha1.RolloutPolicyStatus) bool {
 	a, b := written.DeepCopy(), is.DeepCopy()

@@ -84,7 +84,7 @@ func (s *Store) shown(ctx context.Context, kind string) (map[types.NamespacedNam
 	return shown, err
 }
 
-// isAtLeast is whether nothing in a list is newer than what is shown, and nothing is shown that has gone before.
+// isAtLeast reports whether nothing in a list is newer than what is shown, and nothing is shown that has gone before.
 func isAtLeast(shown map[types.NamespacedName]string, now *metav1.PartialObjectMetadataList) bool {
 	atLeast := func(a, b string) bool {
 		order, err := resourceversion.CompareResourceVersion(a, b)

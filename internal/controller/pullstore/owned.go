@@ -124,7 +124,7 @@ func (p *PullJobs) set(ready bool, why string) {
 	p.ready, p.why = ready, why
 }
 
-// Serving is whether everything that there was has been seen. If not, why says what is missing here; it is empty while that may only
+// Serving reports whether everything that there was has been seen. If not, why says what is missing here; it is empty while that may only
 // take a moment.
 func (p *PullJobs) Serving() (ready bool, why string) {
 	p.mu.Lock()
@@ -180,7 +180,7 @@ func (p *PullJobs) Look(image string, job *predownload.Job) func(node string) pr
 	}
 }
 
-// unlisted is whether the image of that name cannot be added to the NodeImage of a node for a job.
+// unlisted reports whether the image of that name cannot be added to the NodeImage of a node for a job.
 func (p *PullJobs) unlisted(of *v1beta1.NodeImage, name string, job *predownload.Job) bool {
 	if of == nil {
 		return false // it comes with the next look at the node

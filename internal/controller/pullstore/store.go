@@ -49,7 +49,7 @@ func New(cached client.Reader, live client.Client) *Store {
 // Live reads from the API server itself, and writes.
 func (s *Store) Live() client.Client { return s.live }
 
-// newer is whether the answer a is newer than what the watch has shown.
+// newer reports whether the answer a is newer than what the watch has shown.
 func newer(a, shown client.Object) bool {
 	if a.GetUID() != shown.GetUID() {
 		return false
@@ -79,7 +79,7 @@ func (s *Store) Nodes(ctx context.Context) ([]imagepull.Node, error) {
 	return all, nil
 }
 
-// CanPull is whether a node can pull images: it is there, and no virtual one.
+// CanPull reports whether a node can pull images: it is there, and no virtual one.
 func CanPull(n *corev1.Node) bool {
 	return n.DeletionTimestamp == nil && n.Labels["type"] != "virtual-kubelet"
 }
@@ -89,7 +89,7 @@ func ready(n *corev1.Node) bool {
 	return ok
 }
 
-// Readiness is whether a node is ready, and since when it is what it is.
+// Readiness reports whether a node is ready, and since when it is what it is.
 func Readiness(n *corev1.Node) (ready bool, since time.Time) {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {

@@ -18,10 +18,10 @@ import (
 	"everynode.dev/everynode/internal/imagepull"
 )
 
-// IsOutdated is whether a write was refused because its object has changed or gone: the next pass decides again.
+// IsOutdated reports whether a write was refused because its object has changed or gone: the next pass decides again.
 func IsOutdated(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
-// isDefinite is whether an error says for sure that the write did not take effect.
+// isDefinite reports whether an error says for sure that the write did not take effect.
 func isDefinite(err error) bool { return apply.OfDelete(err) != apply.Unclear }
 
 // Edit makes an edit of a NodeImage.

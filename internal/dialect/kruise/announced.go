@@ -72,12 +72,12 @@ func announcedByGrace(p *corev1.Pod, text string, since time.Time) *announcement
 	return a
 }
 
-// hasNext is whether OpenKruise has left containers for later.
+// hasNext reports whether OpenKruise has left containers for later.
 func hasNext(s *kruise.InPlaceState) bool {
 	return len(s.NextContainerImages)+len(s.NextContainerRefMetadata)+len(s.NextContainerResources) > 0
 }
 
-// halfway is whether OpenKruise has left something of a change in place for later, whether or not that can be continued.
+// halfway reports whether OpenKruise has left something of a change in place for later, whether or not that can be continued.
 func halfway(p *corev1.Pod) bool {
 	_, waits := annotation(p, kruise.InPlaceUpdateGrace, kruise.InPlaceUpdateGraceOld)
 	state, _ := stateOf(p)
@@ -93,7 +93,7 @@ func allReady(p *corev1.Pod, check *kruise.InPlaceCheck) bool {
 	})
 }
 
-// unfinished is whether the change cannot be continued: it cannot be read, or an environment variable must change in a container
+// unfinished reports whether the change cannot be continued: it cannot be read, or an environment variable must change in a container
 // that would not be recreated, which needs OpenKruise's own agent on the node.
 func (a *announcement) unfinished(p *corev1.Pod) bool {
 	if a.unreadable {

@@ -18,7 +18,7 @@ func Definitions() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 
-// OwnDefinition is whether a CustomResourceDefinition of apps.kruise.io is Everynode's: it has the label, and says nothing that only OpenKruise's says. The
+// OwnDefinition reports whether a CustomResourceDefinition of apps.kruise.io is Everynode's: it has the label, and says nothing that only OpenKruise's says. The
 // label alone is not enough: it stays when OpenKruise's definition is applied over Everynode's by server-side apply. Everything else may differ between
 // versions of Everynode.
 func OwnDefinition(crd *unstructured.Unstructured) bool {
@@ -31,7 +31,7 @@ func OwnDefinition(crd *unstructured.Unstructured) bool {
 	})
 }
 
-// ServedDefinition is whether the API server serves the objects of a CustomResourceDefinition in the version that the dialect reads. Where it does not, every
+// ServedDefinition reports whether the API server serves the objects of a CustomResourceDefinition in the version that the dialect reads. Where it does not, every
 // request for them is answered 404, as where there is no definition.
 func ServedDefinition(crd *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")

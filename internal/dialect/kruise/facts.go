@@ -163,12 +163,12 @@ func recreates(p *corev1.Pod, state *kruise.InPlaceState) (n uint8) {
 	return n
 }
 
-// unopened is whether a gate's condition was never written, as on a new pod.
+// unopened reports whether a gate's condition was never written, as on a new pod.
 func unopened(p *corev1.Pod, gate corev1.PodConditionType) bool {
 	return hasGate(p, gate) && condition(p, gate) == nil
 }
 
-// stranded is whether the hook keeps a pod not ready that is not prepared to be deleted: the preparation ended halfway, and it
+// stranded reports whether the hook keeps a pod not ready that is not prepared to be deleted: the preparation ended halfway, and it
 // has not been taken up again.
 func stranded(p *corev1.Pod) bool {
 	return hasGate(p, kruise.KruisePodReady) && HeldByHook(p) &&
@@ -187,7 +187,7 @@ func messages(p *corev1.Pod) (list []kruise.NotReadyMessage, readable bool) {
 	return list, true
 }
 
-// HeldByHook is whether the preDelete hook is among what keeps the pod not ready.
+// HeldByHook reports whether the preDelete hook is among what keeps the pod not ready.
 func HeldByHook(p *corev1.Pod) bool {
 	list, _ := messages(p)
 	return slices.Contains(list, hookMessage())
@@ -256,7 +256,7 @@ const (
 // restarted the old image before, it has reported a new one since.
 const arrivesWithin = time.Minute
 
-// arrivalOf is whether the node has seen the pod's newest generation, where it reports that, and every container whose image was changed is
+// arrivalOf reports whether the node has seen the pod's newest generation, where it reports that, and every container whose image was changed is
 // another one than before, or runs the image that a change was undone to. A new tag of the same digest counts, since the container is recreated all the same; a state that OpenKruise
 // wrote has nothing but image IDs to go by.
 func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
@@ -295,20 +295,20 @@ func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 	return all
 }
 
-// mayBeOlder is whether a container that is another one than before the patch may all the same be of an earlier image: the node had not reported it
+// mayBeOlder reports whether a container that is another one than before the patch may all the same be of an earlier image: the node had not reported it
 // then, and was perhaps about to start it.
 func mayBeOlder(before kruise.InPlaceContainer) bool {
 	return before.Superseded || before == kruise.InPlaceContainer{}
 }
 
-// restartedMaybe is whether a container may be the old one that was restarted, as happens to one that crashes just after the patch: its
+// restartedMaybe reports whether a container may be the old one that was restarted, as happens to one that crashes just after the patch: its
 // image has the ID of before, and not the wanted name. But it may also be that the new name is one more of the same image, of which a
 // runtime reports either of them.
 func restartedMaybe(p *corev1.Pod, now *corev1.ContainerStatus, before kruise.InPlaceContainer) bool {
 	return now.ImageID != "" && now.ImageID == before.ImageID && !runsWanted(p, now)
 }
 
-// runsWanted is whether a container runs what the pod wants, as far as the name of its image shows. A node that has seen the pod's newest generation
+// runsWanted reports whether a container runs what the pod wants, as far as the name of its image shows. A node that has seen the pod's newest generation
 // may still report a container that it has made for an earlier one, and is about to recreate.
 func runsWanted(p *corev1.Pod, now *corev1.ContainerStatus) bool {
 	for c := range LongRunning(&p.Spec) {

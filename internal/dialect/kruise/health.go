@@ -72,7 +72,7 @@ func left(o Observation) (left open) {
 	return left
 }
 
-// overdue is whether the pod that a node waits for has been in trouble for too long.
+// overdue reports whether the pod that a node waits for has been in trouble for too long.
 func overdue(s *rollout.Snapshot, node *rollout.Node, kind rollout.VerdictKind) bool {
 	if !kind.AwaitsPod() {
 		return false

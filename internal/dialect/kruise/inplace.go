@@ -60,14 +60,14 @@ func InPlaceWithResize(from, to map[string]any) rollout.Change {
 	}
 }
 
-// sameBut is whether two templates are the same but for what strip takes out. The default of a pull policy depends on the image, so defaults are set
+// sameBut reports whether two templates are the same but for what strip takes out. The default of a pull policy depends on the image, so defaults are set
 // before that: one of the templates may have been stored without any, as OpenKruise does.
 func sameBut(from, to map[string]any, strip func(spec map[string]any)) bool {
 	return revision.Equal(stripped(from, strip), stripped(to, strip)) ||
 		revision.Equal(stripped(revision.WithDefaults(from), strip), stripped(revision.WithDefaults(to), strip))
 }
 
-// readsChange is whether an environment variable reads a label or annotation that differs, or one that we write ourselves: the hash
+// readsChange reports whether an environment variable reads a label or annotation that differs, or one that we write ourselves: the hash
 // of the revision differs with every change, whatever the templates say.
 func readsChange(from, to map[string]any) bool {
 	read := fieldRefs(to)
@@ -181,7 +181,7 @@ func images(template map[string]any) map[string]string {
 	return found
 }
 
-// changesInit is whether the image of an init container differs that ends before the others start.
+// changesInit reports whether the image of an init container differs that ends before the others start.
 func changesInit(from, to map[string]any) bool {
 	spec, _ := to["spec"].(map[string]any)
 	items, _ := spec["initContainers"].([]any)

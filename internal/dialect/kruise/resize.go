@@ -85,7 +85,7 @@ func changedResources(from, to map[string]any) map[string]corev1.ResourceRequire
 	return differ
 }
 
-// covers is whether have says the same as want of every amount of cpu and memory that want names.
+// covers reports whether have says the same as want of every amount of cpu and memory that want names.
 func covers(have, want corev1.ResourceRequirements) bool {
 	return coversList(have.Limits, want.Limits) && coversList(have.Requests, want.Requests)
 }
@@ -101,7 +101,7 @@ func coversList(have, want corev1.ResourceList) bool {
 	return true
 }
 
-// canResize is whether the API server lets a pod of template from have the resources of template to while it runs: no amount goes
+// canResize reports whether the API server lets a pod of template from have the resources of template to while it runs: no amount goes
 // without another in its place, the class of the pod's quality of service stays, and no resources are set for the pod as a whole.
 func canResize(from, to map[string]any) bool {
 	before, after := podSpec(from), podSpec(to)
@@ -122,7 +122,7 @@ func canResize(from, to map[string]any) bool {
 	return true
 }
 
-// readsAmounts is whether an environment variable reads the resources of a container that change.
+// readsAmounts reports whether an environment variable reads the resources of a container that change.
 func readsAmounts(template map[string]any, resized map[string]corev1.ResourceRequirements) bool {
 	spec := podSpec(template)
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
@@ -203,7 +203,7 @@ func only(list corev1.ResourceList) map[string]resource.Quantity {
 	return some
 }
 
-// resized is whether the node has given all containers of p what they are to have, and says that nothing is left to do.
+// resized reports whether the node has given all containers of p what they are to have, and says that nothing is left to do.
 func resized(p *corev1.Pod) bool {
 	for _, kind := range []corev1.PodConditionType{corev1.PodResizePending, corev1.PodResizeInProgress} {
 		if c := condition(p, kind); c != nil && c.Status == corev1.ConditionTrue {
@@ -220,20 +220,20 @@ func resized(p *corev1.Pod) bool {
 	return true
 }
 
-// given is whether a container has what it is to have. A node of an older version reports no resources; there the conditions, and that it
+// given reports whether a container has what it is to have. A node of an older version reports no resources; there the conditions, and that it
 // has seen the pod's newest generation, must be enough.
 func given(want corev1.ResourceRequirements, have *corev1.ResourceRequirements) bool {
 	return have == nil || covers(*have, want)
 }
 
-// infeasible is whether the node says that it can never give the pod the resources that it is to have.
+// infeasible reports whether the node says that it can never give the pod the resources that it is to have.
 func infeasible(p *corev1.Pod, state *kruise.InPlaceState) bool {
 	c := condition(p, corev1.PodResizePending)
 	return state != nil && state.UpdateResources && c != nil && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonInfeasible &&
 		(c.ObservedGeneration == 0 || c.ObservedGeneration >= p.Generation)
 }
 
-// resizePending is whether an earlier change of resources has not arrived yet, which a change that supersedes it must wait for too.
+// resizePending reports whether an earlier change of resources has not arrived yet, which a change that supersedes it must wait for too.
 func resizePending(p *corev1.Pod) bool {
 	state, _ := stateOf(p)
 	return state != nil && state.UpdateResources && (state.GateOpen || condition(p, kruise.InPlaceUpdateReady) != nil) && !resized(p)

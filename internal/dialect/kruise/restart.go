@@ -27,7 +27,7 @@ func restarts(from, to map[string]any) []string {
 	return restartedContainers(podSpec(to), texts(to, "annotations"))
 }
 
-// isLater is whether after asks for another restart than before. What is not a time is another request whenever it differs.
+// isLater reports whether after asks for another restart than before. What is not a time is another request whenever it differs.
 func isLater(before, after string) bool {
 	was, err := time.Parse(time.RFC3339, before)
 	is, otherErr := time.Parse(time.RFC3339, after)
@@ -81,18 +81,18 @@ func LongRunning(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
 	}
 }
 
-// isSidecar is whether an init container runs as long as the pod.
+// isSidecar reports whether an init container runs as long as the pod.
 func isSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// Restartable is whether the agent of a node can restart a container: it does not run preStop hooks, and the kubelet must start it again whatever its exit code is.
+// Restartable reports whether the agent of a node can restart a container: it does not run preStop hooks, and the kubelet must start it again whatever its exit code is.
 func Restartable(c *corev1.Container) bool {
 	always := c.RestartPolicy == nil || isSidecar(c)
 	return always && len(c.RestartPolicyRules) == 0 && (c.Lifecycle == nil || c.Lifecycle.PreStop == nil)
 }
 
-// canRestart is whether the agent can restart all these containers of a template.
+// canRestart reports whether the agent can restart all these containers of a template.
 func canRestart(template map[string]any, names []string) bool {
 	for c := range LongRunning(podSpec(template)) {
 		if slices.Contains(names, c.Name) && !Restartable(c) {
@@ -139,7 +139,7 @@ func pendingRestarts(p *corev1.Pod) map[string]string {
 	return pending
 }
 
-// restarted is whether all containers of a pod that the agent is to restart are others than before.
+// restarted reports whether all containers of a pod that the agent is to restart are others than before.
 func restarted(p *corev1.Pod, state *kruise.InPlaceState) bool {
 	for name, id := range state.Restarts {
 		s := statusOf(p, name)

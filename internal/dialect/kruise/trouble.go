@@ -36,7 +36,7 @@ func Trouble(p *corev1.Pod) string {
 	return ""
 }
 
-// inTrouble is whether a container waits for something that does not come by itself.
+// inTrouble reports whether a container waits for something that does not come by itself.
 func inTrouble(s corev1.ContainerStatus) bool {
 	if s.State.Waiting == nil {
 		return false

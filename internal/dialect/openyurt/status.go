@@ -85,7 +85,7 @@ func describe(problems []dialect.Problem) (reason, message string) {
 	return problems[worst].Reason, strings.Join(sentences, " ")
 }
 
-// ours is whether a condition Degraded with that reason was written here. One with another reason is from another controller, and stays.
+// ours reports whether a condition Degraded with that reason was written here. One with another reason is from another controller, and stays.
 func ours(reason string) bool {
 	return slices.Contains([]string{
 		base.ReasonInvalidAnnotation, base.ReasonInvalidSpec, base.ReasonIgnoredField, base.ReasonSelectingAll, ReasonIgnoredAnnotation, ReasonDeprecatedAnnotation,
