@@ -141,7 +141,7 @@ func TestListen(t *testing.T) {
 	for listen, want := range map[string]string{
 		"127.0.0.1:8790": "", "[::1]:0": "", "127.8.9.1:80": "", "localhost:8790": "",
 		"0.0.0.0:8790": "--expose-because", ":8790": "--expose-because", "192.0.2.1:8790": "--expose-because", "example.com:8790": "--expose-because",
-		"8790": "is no address with a port",
+		"8790": "is not an address with a port",
 	} {
 		a := &asked{Options: &options.Options{}, listen: listen}
 		err := a.check()
