@@ -25,7 +25,7 @@ var Manager embed.FS
 //go:embed kruise/*.yaml
 var Kruise embed.FS
 
-// Policy holds the definitions of rollout policies and approvals, and the admission policy for approvals. The manager serves every dialect
+// Policy holds the CRDs of rollout policies and approvals, and the admission policy for approvals. The manager serves every dialect
 // without them.
 //
 //go:embed policy/00-*.yaml policy/20-*.yaml

@@ -24,11 +24,11 @@ const (
 
 // Failure is the content of the mark Failed.
 type Failure struct {
-	// Number is that of the revision in the rollout that failed.
+	// Number is the number of the revision in the rollout that failed.
 	Number int64
 	// Undo is whether nodes return to the committed revision.
 	Undo bool
-	// Wave is the wave that failed, empty for none; Message is why, for people.
+	// Wave is the wave that failed, empty for none; Message is the reason as a human-readable sentence.
 	Wave, Message string
 }
 

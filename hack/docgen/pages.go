@@ -145,13 +145,13 @@ func verdicts(tree *sources) (string, error) {
 		}
 	}
 	if want := len(rollout.VerdictKinds()); listed != want {
-		return "", fmt.Errorf("found the declaration of %d verdicts, there are %d", listed, want)
+		return "", fmt.Errorf("found declarations of %d verdicts, expected %d", listed, want)
 	}
 	details(&b, groups)
 	return b.String(), nil
 }
 
-// details lists what can be said beside a verdict.
+// details lists the details that a verdict can have.
 func details(b *strings.Builder, groups []group) {
 	for _, g := range groups {
 		if len(g.constants) == 0 || g.constants[0].kind != "Detail" || g.constants[0].number == int(rollout.NoDetail) {

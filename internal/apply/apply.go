@@ -163,7 +163,7 @@ func (s *SlowStart) Next(most int) int {
 	return n
 }
 
-// Size is that of the next batch if there are enough creates: with it the next creates of the same kind may begin.
+// Size is the size of the next batch if there are enough creates. The next creates of the same kind may begin with it.
 func (s *SlowStart) Size() int { return s.size }
 
 // Fail ends the batches, and the next ones begin small again; it returns how many creates are left out.

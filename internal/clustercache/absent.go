@@ -21,7 +21,7 @@ func (x *Index) RecordAbsent(key Key, nodeName, pod, rv string) {
 	}
 }
 
-// hasEnded reports whether a version of a pod is of a life that is known to have ended.
+// hasEnded reports whether a version of a pod is not newer than the moment at which the index learned that the pod is gone.
 func (x *Index) hasEnded(rec *Pod) bool {
 	rv, absent := x.absentSince[podName{rec.Namespace, rec.Name}]
 	return absent && !newer(rec.RV, rv)

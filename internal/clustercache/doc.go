@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package clustercache keeps what the controllers know of a cluster: a compact record of each node, of each pod of a daemon set,
-// and of what each set makes of each node. It is the only source of Snapshots.
+// and of the placement of each set on each node. It is the only source of Snapshots.
 //
 // Vocabulary:
 //

@@ -122,7 +122,7 @@ func (r *Resolved) History(w *dialect.Workload) History {
 	return h
 }
 
-// Changes returns how pods get from one revision to another in place, by index; nil if the set changes none. inPlace is that of the dialect; nil for none.
+// Changes returns how pods get from one revision to another in place, by index; nil if the set changes none. inPlace is the function of the dialect; nil for none.
 func (r *Resolved) Changes(w *dialect.Workload, inPlace func(from, to map[string]any) rollout.Change) func(from, to int) rollout.Change {
 	if inPlace == nil || !w.Set.InPlace {
 		return nil

@@ -88,7 +88,7 @@ type set struct {
 	adoptable podSet
 	// open are pods with a write without a definite answer.
 	open podSet
-	// writes are those of ours that no watch has shown, other than of pods that there are.
+	// writes are our writes that no watch has shown yet, except writes to existing pods.
 	writes *inflight.Set
 }
 

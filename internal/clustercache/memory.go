@@ -64,9 +64,10 @@ func (l *revisionLookup) lastOf(s *set, c *nodeState, n *nodeView) int {
 	return l.guessOf(s)
 }
 
-// guessOf is what a node most likely had of which nothing is known: the revision that most pods of the set are of, but for the wanted one, and of several the
-// newest. A canary that was given up is newer than what the other nodes run, and no node runs it. Without any pod it is the one before the wanted one. It is
-// never a revision with the hash of another one that precedes it: no pod is of that. Under a policy it is the one that the policy has committed.
+// guessOf returns the revision that a node with an unknown revision most likely had: the one that most pods of the set have, except the wanted
+// one; if several have the same number of pods, the newest. A canary that was given up is newer than what the other nodes run, and no node runs
+// it. Without any pod it is the one before the wanted one. It is never a revision with the hash of another one that precedes it: no pod is of
+// that. Under a policy it is the one that the policy has committed.
 func (l *revisionLookup) guessOf(s *set) int {
 	if l.guessed {
 		return l.guess

@@ -215,7 +215,7 @@ type missingNode struct {
 	node *node
 }
 
-// state is that of a node; nil for a missing node that has none.
+// state returns the state of a node; nil for a missing node without one.
 func (s *set) state(n *node) *nodeState {
 	if n.id >= 0 {
 		return &s.states[n.id]

@@ -31,7 +31,7 @@ func (ps podSet) mayBeAdopted(b inflight.Block) bool {
 	return b.Unclear && p != nil && p.origin.owner == ""
 }
 
-// ownershipBlock is that of a pod, if it is about adopting or releasing a pod, or else one of another pod on its node.
+// ownershipBlock returns the block of a pod, if it is about adopting or releasing the pod; otherwise a block of another pod on its node.
 func (s *set) ownershipBlock(p *podRecord) (inflight.Block, bool) {
 	if p.node == nil {
 		return s.writes.BlockedUnplaced(p.uid)

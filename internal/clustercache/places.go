@@ -9,7 +9,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// evaluation is what a set makes of one node as it was at a version.
+// evaluation is the placement of a set on one version of a node.
 type evaluation struct {
 	id       int
 	node     Node
@@ -17,8 +17,9 @@ type evaluation struct {
 	selected bool
 }
 
-// evaluate finds out what a set makes of each node, if that may have changed, without holding the lock: with thousands of nodes and of affinity terms
-// it takes seconds, which all sets would wait for. What has changed of a node meanwhile is found out again by place.
+// evaluate evaluates the placement of a set on each node, if that may have changed. It does not hold the
+// lock: with thousands of nodes and affinity terms it takes seconds, and all sets would wait. place evaluates
+// the nodes again that have changed in the meantime.
 func (x *Index) evaluate(key Key, w *dialect.Workload) []evaluation {
 	was := x.Workload(key)
 	if was != nil && was.UID == w.UID && (was.Generation == w.Generation || samePlaces(was, w)) {
@@ -45,7 +46,7 @@ func (x *Index) existing() []evaluation {
 	return list
 }
 
-// place fills in what s makes of every node. What was found out before is taken over for the nodes that are as they were then.
+// place evaluates the placement of s on every node. For nodes that have not changed since evaluate ran, it uses the results in found.
 func (x *Index) place(s *set, found []evaluation) {
 	for len(s.states) < len(x.nodes.byID) {
 		s.states = append(s.states, nodeState{})
@@ -64,7 +65,7 @@ func (x *Index) place(s *set, found []evaluation) {
 	}
 }
 
-// evaluateNode fills in what s makes of one node that exists, and says whether that is something else than before.
+// evaluateNode evaluates the placement of s on one existing node, and reports whether the result has changed.
 func (s *set) evaluateNode(n *node) bool {
 	c := &s.states[n.id]
 	fit, selected := fitOf(s.workload, &n.Node), selects(s.workload, &n.Node)

@@ -29,7 +29,7 @@ type podRecord struct {
 	generation                 int64
 
 	deletedAt, readySince, created rollout.Time
-	// writes are those of ours that no watch has shown; nil for none.
+	// writes are our writes that no watch has shown yet; nil for none.
 	writes *inflight.Pod
 
 	// A Snapshot does not look at what follows.
@@ -121,7 +121,7 @@ func (p *podRecord) differs(rec *Pod) bool {
 	return !reflect.DeepEqual(p.facts, rec.Facts)
 }
 
-// read takes over what a version of the pod says, but for what is shared.
+// read copies the fields of a version of the pod, except the shared ones.
 func (p *podRecord) read(rec *Pod) {
 	p.name, p.rv, p.generation, p.facts = rec.Name, rec.RV, rec.Generation, rec.Facts
 	p.phase, p.scheduled, p.deleting, p.ready = rec.Phase, rec.Scheduled, rec.Deleting, rec.Ready

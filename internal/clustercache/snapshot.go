@@ -221,7 +221,7 @@ type revisionLookup struct {
 	lastHash string
 	last     int
 	valid    bool
-	// limited is that of the set.
+	// limited applies to the whole set.
 	limited bool
 	// claimed is whether the pod of a block is still to be adopted or released; nil where nothing is under way for any node.
 	claimed func(inflight.Block) bool

@@ -22,7 +22,7 @@ type Registration struct {
 	Peer *Peer
 	// Alongside is whether the dialect expects another controller to be at work, so that nothing is looked for.
 	Alongside bool
-	// Optional is whether the other dialects are served although the sets of this one cannot be read: its definitions are installed separately.
+	// Optional is whether the other dialects are served although the sets of this one cannot be read: its CRDs are installed separately.
 	Optional bool
 	// Roles are the roles of the manager for this dialect, in addition to those that every manager has.
 	Roles []rbac.Role

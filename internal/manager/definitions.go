@@ -16,18 +16,18 @@ import (
 	"everynode.dev/everynode/internal/dialects"
 )
 
-// lookAtDefinitions is how often a manager checks whether the definitions of a dialect were created or deleted.
+// lookAtDefinitions is how often a manager checks whether the CRDs of a dialect were created or deleted.
 const lookAtDefinitions = 10 * time.Second
 
-// errAgain is the cause of an error after which the manager starts again, with the current definitions and the current
+// errAgain is the cause of an error after which the manager starts again, with the current CRDs and the current
 // state of the cluster.
 var errAgain = errors.New("beginning again")
 
 // errDefinitions is such an error.
-var errDefinitions = fmt.Errorf("definitions have come, gone or changed hands: %w", errAgain)
+var errDefinitions = fmt.Errorf("CRDs have come, gone or changed hands: %w", errAgain)
 
-// definitionWatch ends with errDefinitions when a definition of the dialect of OpenKruise comes that was missing, or goes, also when it has been deleted and created
-// again between two looks, when one becomes Everynode's, or ceases to be, and when definitions can be read that could not. None of that is a reason to keep the other dialects from their work, nor to wait for a person: what a manager serves does not depend on when
+// definitionWatch ends with errDefinitions when a CRD of the dialect of OpenKruise comes that was missing, or goes, also when it has been deleted and created
+// again between two looks, when one becomes Everynode's, or ceases to be, and when CRDs can be read that could not. None of that is a reason to keep the other dialects from their work, nor to wait for a person: what a manager serves does not depend on when
 // it was started. It runs in every manager, whether it leads or not.
 type definitionWatch struct {
 	client dynamic.Interface // nil if the dialect was not requested
@@ -55,7 +55,7 @@ func (w *definitionWatch) Start(ctx context.Context) error {
 	for w.client != nil && pause(ctx, w.every) == nil {
 		now, err := readDefinitions(ctx, w.client)
 		if err != nil {
-			klog.FromContext(ctx).V(2).Info("Could not read the definitions; trying again", "reason", err.Error())
+			klog.FromContext(ctx).V(2).Info("Could not read the CRDs; trying again", "reason", err.Error())
 			continue
 		}
 		if !w.known.same(now) {

@@ -270,7 +270,7 @@ func TestADefinitionThatIsNotServed(t *testing.T) {
 	if err := checkDefinitions(t.Context(), w.client, o); err != nil {
 		t.Fatal(err)
 	}
-	if want := "the API server does not serve the version v1beta1 of the definition daemonsets.apps.kruise.io"; o.leftOut == nil || !strings.Contains(o.leftOut.Error(), want) {
+	if want := "the API server does not serve the version v1beta1 of the CRD daemonsets.apps.kruise.io"; o.leftOut == nil || !strings.Contains(o.leftOut.Error(), want) {
 		t.Errorf("the dialect is left out because of %v, want %s", o.leftOut, want)
 	}
 	if l := reads(t, o, cfg); !slices.Equal(o.dialects, []string{dialects.Native}) || l.late.Load() {

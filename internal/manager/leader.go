@@ -313,7 +313,7 @@ func (l *leader) Start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return l.ended()
 		}
-		if apierrors.IsNotFound(err) { // a definition was just deleted, or is not served yet
+		if apierrors.IsNotFound(err) { // a CRD was just deleted, or is not served yet
 			return fmt.Errorf("%w: reading the cluster: %w", errDefinitions, err)
 		}
 		return fmt.Errorf("reading the cluster: %w", err)
@@ -404,7 +404,7 @@ func (l *leader) isNew(ctx context.Context) bool {
 }
 
 // anySet reports whether there is a set that an earlier leader may have written for. A manager that is not allowed to list sets cannot start, and without a
-// definition there are no sets.
+// CRD there are no sets.
 func (l *leader) anySet(ctx context.Context) bool {
 	for _, source := range l.feed.Sources {
 		sets, err := l.feed.Dynamic.Resource(source.Resource).List(ctx, metav1.ListOptions{Limit: 1})

@@ -162,11 +162,11 @@ func TestTheDefinitionHasToBeOurs(t *testing.T) {
 		code int
 		want string // empty: no error
 	}{
-		"missing":      {notFound, http.StatusNotFound, "the definition daemonsets.apps.kruise.io does not exist: apply what this dialect needs (kubectl apply --server-side -f config/kruise)"},
-		"no rights":    {forbidden, http.StatusForbidden, "not allowed to read definitions: reading the definition daemonsets.apps.kruise.io"},
+		"missing":      {notFound, http.StatusNotFound, "the CRD daemonsets.apps.kruise.io does not exist: apply what this dialect needs (kubectl apply --server-side -f config/kruise)"},
+		"no rights":    {forbidden, http.StatusForbidden, "not allowed to read CRDs: reading the CRD daemonsets.apps.kruise.io"},
 		"OpenKruise's": {body(theirs), http.StatusOK, "is not Everynode's: it has no label everynode.dev/part-of: everynode, or it is OpenKruise's"},
 		"applied over": {body(applied), http.StatusOK, "is not Everynode's: it has no label everynode.dev/part-of: everynode, or it is OpenKruise's"},
-		"not served":   {body(unserved), http.StatusOK, "the API server does not serve the version v1beta1 of the definition daemonsets.apps.kruise.io"},
+		"not served":   {body(unserved), http.StatusOK, "the API server does not serve the version v1beta1 of the CRD daemonsets.apps.kruise.io"},
 		"ours":         {body(ours), http.StatusOK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestWhoHasToWaitForTheLastLeader(t *testing.T) {
 		"a later one, and nothing is there":       {lease(1), noSets, "true", executor.Fence, ""},
 		"the lease cannot be read":                {"", aSet, "true", 7*time.Second + executor.Fence, ""},
 		"the sets cannot be read":                 {lease(0), "", "true", 7*time.Second + executor.Fence, ""},
-		"their definition is not there":           {lease(0), "404", "true", 0, ""},
+		"their CRD is not there":                  {lease(0), "404", "true", 0, ""},
 		"no election":                             {"", aSet, "false", executor.Fence, ""},
 		"no election, and nothing is there":       {"", noSets, "false", 0, ""},
 		"no election, and sets that are not read": {"", "", "false", executor.Fence, ""},

@@ -59,7 +59,7 @@ type options struct {
 
 	// leftOut is why the dialect kruise is not served although it was requested.
 	leftOut error
-	// definitions are the definitions of that dialect; features that need a missing one are not served.
+	// definitions are the CRDs of that dialect; features that need a missing one are not served.
 	definitions definitions
 
 	logs *logsapi.LoggingConfiguration
@@ -139,7 +139,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 		"under rollout policies. It is read again when it changes; if it has a mistake then, the earlier content counts.")
 	gates, err := features.New()
 	if err != nil {
-		panic(err) // two gates with one name: every test that creates a command finds this
+		panic(err) // two feature gates have the same name; every test that creates a command detects this
 	}
 	o.gates = gates
 	o.gates.AddFlag(fs)

@@ -64,15 +64,15 @@ func checkPlace(ctx context.Context, o *options, cfg *rest.Config) error {
 	return checkDefinitions(ctx, definitions, o)
 }
 
-// foreignError is the error for a definition that exists and is not Everynode's.
+// foreignError is the error for a CRD that exists and is not Everynode's.
 type foreignError struct{ name string }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("the definition %s is not Everynode's: it has no label %s: %s, or it is OpenKruise's: if OpenKruise runs here, scale its manager to zero and remove its webhooks first; then %s",
+	return fmt.Sprintf("the CRD %s is not Everynode's: it has no label %s: %s, or it is OpenKruise's: if OpenKruise runs here, scale its manager to zero and remove its webhooks first; then %s",
 		e.name, everynode.PartOf, everynode.PartOfValue, kruiseRemedy)
 }
 
-// missingError is the error for a definition that does not exist, or that the API server does not serve.
+// missingError is the error for a CRD that does not exist, or that the API server does not serve.
 type missingError struct {
 	name     string
 	unserved bool
@@ -80,12 +80,12 @@ type missingError struct {
 
 func (e *missingError) Error() string {
 	if e.unserved {
-		return fmt.Sprintf("the API server does not serve the version %s of the definition %s: see why with kubectl describe crd %s, and %s", kruiseapi.VersionStored, e.name, e.name, kruiseRemedy)
+		return fmt.Sprintf("the API server does not serve the version %s of the CRD %s: see why with kubectl describe crd %s, and %s", kruiseapi.VersionStored, e.name, e.name, kruiseRemedy)
 	}
-	return fmt.Sprintf("the definition %s does not exist: %s", e.name, kruiseRemedy)
+	return fmt.Sprintf("the CRD %s does not exist: %s", e.name, kruiseRemedy)
 }
 
-// kruiseDefinitions returns the names of the definitions that the dialect kruise needs: for sets, and for image pulls.
+// kruiseDefinitions returns the names of the CRDs that the dialect kruise needs: for sets, and for image pulls.
 func kruiseDefinitions() []string {
 	names := []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage}
 	for i := range names {
@@ -94,13 +94,13 @@ func kruiseDefinitions() []string {
 	return names
 }
 
-// checkDefinitions finds out whether the dialect of OpenKruise can be served. Where its definitions are not Everynode's or may not be read, or that of its sets is missing, it
-// is left out, and no object of it is touched; that is an error only where nothing else would be left to do. Where another definition is missing
+// checkDefinitions finds out whether the dialect of OpenKruise can be served. Where its CRDs are not Everynode's or may not be read, or that of its sets is missing, it
+// is left out, and no object of it is touched; that is an error only where nothing else would be left to do. Where another CRD is missing
 // there are no image pulls.
 func checkDefinitions(ctx context.Context, client dynamic.Interface, o *options) error {
 	found, err := readDefinitions(ctx, client)
 	if apierrors.IsForbidden(err) {
-		found.unreadable, found.prevent = true, fmt.Errorf("not allowed to read definitions: %w: %s", err, kruiseRemedy)
+		found.unreadable, found.prevent = true, fmt.Errorf("not allowed to read CRDs: %w: %s", err, kruiseRemedy)
 	}
 	if o.definitions = found; found.prevent == nil {
 		return nil
@@ -112,13 +112,13 @@ func checkDefinitions(ctx context.Context, client dynamic.Interface, o *options)
 	return nil
 }
 
-// definitions are the problems of the definitions that the dialect kruise needs.
+// definitions are the problems of the CRDs that the dialect kruise needs.
 type definitions struct {
-	// missing are the names of definitions that do not exist or are not served, foreign those that are not Everynode's.
+	// missing are the names of CRDs that do not exist or are not served, foreign those that are not Everynode's.
 	missing, foreign []string
 	// unreadable is whether the manager was not allowed to read them.
 	unreadable bool
-	// uids are those of the definitions that were read, by name. One that was deleted and created again has lost its objects, and has another UID.
+	// uids are those of the CRDs that were read, by name. One that was deleted and created again has lost its objects, and has another UID.
 	uids map[string]types.UID
 	// prevent is why the dialect cannot be served; nil if it can.
 	prevent error
@@ -133,7 +133,7 @@ func (d definitions) same(other definitions) bool {
 	return d.unreadable == other.unreadable && slices.Equal(d.missing, other.missing) && slices.Equal(d.foreign, other.foreign)
 }
 
-// readDefinitions checks the definitions. If it returns an error, the result is incomplete.
+// readDefinitions checks the CRDs. If it returns an error, the result is incomplete.
 func readDefinitions(ctx context.Context, client dynamic.Interface) (found definitions, err error) {
 	found.uids = map[string]types.UID{}
 	for i, name := range kruiseDefinitions() {
@@ -145,7 +145,7 @@ func readDefinitions(ctx context.Context, client dynamic.Interface) (found defin
 		switch {
 		case errors.As(failed, &foreign):
 			if len(found.foreign) == 0 {
-				found.prevent = failed // applying Everynode's definition again would not be safe
+				found.prevent = failed // applying Everynode's CRD again would not be safe
 			}
 			found.foreign = append(found.foreign, name)
 		case errors.As(failed, &missing):
@@ -161,14 +161,14 @@ func readDefinitions(ctx context.Context, client dynamic.Interface) (found defin
 }
 
 // checkDefinition finds out whether a resource is defined by Everynode, for only then are its versions converted, and whether the API server serves it. It
-// fails with a foreignError or a missingError, or because the definition cannot be read.
+// fails with a foreignError or a missingError, or because the CRD cannot be read.
 func checkDefinition(ctx context.Context, client dynamic.Interface, name string) (types.UID, error) {
 	crd, err := client.Resource(kruise.Definitions()).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", &missingError{name: name}
 	case err != nil:
-		return "", fmt.Errorf("reading the definition %s: %w", name, err)
+		return "", fmt.Errorf("reading the CRD %s: %w", name, err)
 	case !kruise.OwnDefinition(crd):
 		return crd.GetUID(), &foreignError{name}
 	case !kruise.ServedDefinition(crd):

@@ -83,10 +83,10 @@ func newPulls(l *leader, o *options, cfg *rest.Config, mayWrite func() bool) (*p
 	return p, nil
 }
 
-// pullsEvery is how often a cluster without the definitions for image pulls is checked again.
+// pullsEvery is how often a cluster without the CRDs for image pulls is checked again.
 const pullsEvery = 30 * time.Second
 
-// await waits until the definitions for image pulls exist, and logs once what is missing. It returns false if ctx has
+// await waits until the CRDs for image pulls exist, and logs once what is missing. It returns false if ctx has
 // ended before.
 func (p *pulls) await(ctx context.Context) bool {
 	told := ""

@@ -41,7 +41,7 @@ func (r *rate) Wait(ctx context.Context) error {
 	return r.RateLimiter.Wait(ctx)
 }
 
-// heed notes what an answer shows. One without the header that is not a success may be that of a proxy.
+// heed records whether the API server is fair. An unsuccessful response without the header is ignored, because a proxy may have sent it.
 func (r *rate) heed(answer *http.Response) {
 	switch fair := answer.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) != ""; {
 	case fair == r.fair.Load():

@@ -127,7 +127,7 @@ type run struct {
 	template int
 	// failure is why the target has failed; nil if it has not.
 	failure *everynode.Failure
-	// failed has for each node why the revision has failed on it; nil if it has not, or nothing is judged.
+	// failed contains for each node the failure of the revision on it, or nil. It is nil if the policy does not judge the revision.
 	failed []*v1alpha1.FailedNode
 	// committed is the index of the committed revision, marked whether the newest mark is its own, and anyMark whether there is a mark.
 	committed       int

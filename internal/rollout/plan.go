@@ -20,7 +20,7 @@ type Plan struct {
 	// Announcements are the conditions that pods get about a newer revision, in the order of the nodes. They are not actions
 	// and have no verdicts; together with the actions there are at most Set.Burst of them.
 	Announcements []Announcement
-	// Obstacles has for nodes why the plan could not be carried out there; it is nil before that was tried (see After).
+	// Obstacles contains, by node index, the reason why the plan could not be carried out on that node; it is nil until After has added the outcomes.
 	Obstacles map[int]string
 }
 

@@ -61,8 +61,9 @@ func (d *decision) attribute(n *Node, p *Pod) Detail {
 	return said
 }
 
-// attributeEarlier reports whether the update to an earlier version may be why a node is not ready. That counts until the wanted version has
-// shown that it does no harm: else each of several bad versions would have a budget of its own.
+// attributeEarlier reports whether the update to an earlier version may be the reason why a node is not
+// ready. That counts until the wanted version has proved to be harmless: otherwise each of several bad
+// versions would have its own budget.
 func (d *decision) attributeEarlier(n *Node, p *Pod) bool {
 	if p.ignored() {
 		return false

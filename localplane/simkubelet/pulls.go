@@ -25,7 +25,7 @@ import (
 	"everynode.dev/everynode/internal/agent"
 )
 
-// lookForPulls is how often a plane without NodeImages is checked for their definition.
+// lookForPulls is how often a plane without NodeImages is checked for their CRD.
 const lookForPulls = time.Second
 
 // pulls are the agents of all simulated nodes.
@@ -60,7 +60,7 @@ func newPulls(k *Kubelet, client dynamic.Interface) *pulls {
 	}
 }
 
-// run simulates until ctx ends, when the plane has the definition of NodeImages.
+// run simulates until ctx ends, when the plane has the CRD of NodeImages.
 func (p *pulls) run(ctx context.Context, workers int) {
 	defer p.queue.ShutDown()
 	err := wait.PollUntilContextCancel(ctx, lookForPulls, true, func(ctx context.Context) (bool, error) {

@@ -143,7 +143,7 @@ func (r *pageReader) code(number int, line string) error {
 func (r *pageReader) leave() error {
 	r.inside = false
 	if r.goesOn {
-		return fmt.Errorf("the command %q does not go on", r.commands[len(r.commands)-1].Text)
+		return fmt.Errorf("the command %q is incomplete", r.commands[len(r.commands)-1].Text)
 	}
 	if r.pending != "" {
 		return fmt.Errorf("no indented block follows the mark of what is not typed (%s)", r.pending)

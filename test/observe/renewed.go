@@ -45,7 +45,7 @@ func (r *Recorder) followRenewed(ctx context.Context, s source, from string) {
 		if err != nil {
 			select {
 			case <-ctx.Done():
-			case <-time.After(pauseBetween): // the definition is being written
+			case <-time.After(pauseBetween): // the CRD is being written
 			}
 		}
 	}

@@ -98,7 +98,7 @@ const (
 	AnswerUnknown Answer = "Unknown"
 )
 
-// AnalysisStatus is what an analysis has found out about the active wave.
+// AnalysisStatus is the result of an analysis of the active wave.
 type AnalysisStatus struct {
 	// Name is the name of the analysis.
 	Name string `json:"name"`
@@ -145,7 +145,7 @@ type Measurement struct {
 	// +optional
 	Value string `json:"value,omitempty"`
 
-	// Message is a sentence, for people.
+	// Message is a human-readable sentence.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -159,7 +159,7 @@ type AlertsStatus struct {
 	// +optional
 	Question string `json:"question,omitempty"`
 
-	// Message is a sentence, for people.
+	// Message is a human-readable sentence.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

@@ -75,7 +75,7 @@ type RolloutApprovalSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	By string `json:"by,omitempty"`
 
-	// Reason is why, for people.
+	// Reason explains the decision, as text for humans.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`

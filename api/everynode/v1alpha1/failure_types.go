@@ -119,7 +119,7 @@ type RolloutFailure struct {
 	// +optional
 	At *metav1.Time `json:"at,omitempty"`
 
-	// Message is a sentence, for people.
+	// Message is a human-readable sentence.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -132,7 +132,7 @@ type FailedNode struct {
 	// Reason is one word: NotAvailable, NodeNotReady, Restarts, CreateRefused, or the reason for which a container waits.
 	Reason string `json:"reason"`
 
-	// Message is a sentence, for people.
+	// Message is a human-readable sentence.
 	// +optional
 	Message string `json:"message,omitempty"`
 

@@ -284,6 +284,6 @@ type Blocking struct {
 	// Reason is one word, for programs.
 	Reason string `json:"reason"`
 
-	// Message is a sentence, for people.
+	// Message is a human-readable sentence.
 	Message string `json:"message"`
 }

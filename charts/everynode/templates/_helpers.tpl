@@ -3,7 +3,7 @@
 {{- required (printf "the chart has no file %s" .path) (.root.Files.Get .path) | replace "everynode-system" (quote .root.Release.Namespace) | trim -}}
 {{- end -}}
 
-{{/* Definitions in the cluster that do not belong to Everynode; empty if there is no cluster to ask (helm template). */}}
+{{/* CRDs in the cluster that do not belong to Everynode; empty if there is no cluster to ask (helm template). */}}
 {{- define "everynode.foreign" -}}
 {{- range list "daemonsets" "imagepulljobs" "nodeimages" -}}
 {{- $name := printf "%s.apps.kruise.io" . -}}
@@ -28,7 +28,7 @@
 {{- $foreign := include "everynode.foreign" . -}}
 {{- if $foreign }}{{ $served = without $served "kruise" }}{{ end -}}
 {{- if not $served -}}
-{{- fail (printf "dialects: nothing is left to serve: kruise is not served because these definitions do not belong to Everynode:%s; add native or openyurt to dialects, or let Everynode take them over first (docs/migration.md)" $foreign) -}}
+{{- fail (printf "dialects: nothing is left to serve: kruise is not served because these CRDs do not belong to Everynode:%s; add native or openyurt to dialects, or let Everynode take them over first (docs/migration.md)" $foreign) -}}
 {{- end -}}
 {{- join "," $served -}}
 {{- end -}}

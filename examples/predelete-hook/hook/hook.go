@@ -43,7 +43,7 @@ type releaser struct {
 	client kubernetes.Interface
 }
 
-// Release does what there is to do for a pod that may wait.
+// Release does the work that a pod may wait for, if it has not been done.
 func (r *releaser) Release(ctx context.Context, pod *corev1.Pod) error {
 	if !r.waits(pod) {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// packages are those of which a program holds a function. The table of functions is there in programs without symbols, too.
+// packages returns the packages with at least one function in the program. Programs without symbols have the table of functions, too.
 func packages(program string) ([]string, error) {
 	table, text, err := functions(program)
 	if err != nil {

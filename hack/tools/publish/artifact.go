@@ -25,7 +25,7 @@ func (a chartArtifact) ConfigName() (v1.Hash, error) {
 	return digest, err
 }
 
-// Manifest is that of the layer, with the metadata as its configuration.
+// Manifest is the manifest of the layer, with the metadata as its configuration.
 func (a chartArtifact) Manifest() (*v1.Manifest, error) {
 	manifest, err := a.Image.Manifest()
 	if err != nil {
@@ -44,8 +44,8 @@ func (a chartArtifact) Manifest() (*v1.Manifest, error) {
 // RawManifest is what is pushed.
 func (a chartArtifact) RawManifest() ([]byte, error) { return partial.RawManifest(a) }
 
-// Digest is that of the manifest.
+// Digest is the digest of the manifest.
 func (a chartArtifact) Digest() (v1.Hash, error) { return partial.Digest(a) }
 
-// Size is that of the manifest.
+// Size is the size of the manifest.
 func (a chartArtifact) Size() (int64, error) { return partial.Size(a) }

@@ -19,7 +19,7 @@ const (
 )
 
 // runner returns a function that runs the program with a request on its standard input, and returns its standard
-// output. The environment is that of the agent, with the variables of the configuration. The standard error of the
+// output. It inherits the environment of the agent, and gets the variables of the configuration. The standard error of the
 // program is dropped.
 func runner(program string, c providerConfig) func(context.Context, []byte) ([]byte, error) {
 	return func(ctx context.Context, request []byte) ([]byte, error) {

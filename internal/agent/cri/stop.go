@@ -23,8 +23,9 @@ const (
 // Container is a container of a pod.
 type Container struct{ ID, Name, PodUID string }
 
-// Stop stops a container that runs, and waits until it has ended. It is an error if the ID is that of another container: what a pod says of itself is not
-// enough to stop containers of other pods. A container that is gone, or has ended, needs no stop.
+// Stop stops a container that runs, and waits until it has ended. It is an error if the ID is that of another
+// container: the data in a pod's own status must not be enough to stop containers of other pods. A container
+// that is gone, or has ended, needs no stop.
 func (c *Client) Stop(ctx context.Context, container Container, grace time.Duration) error {
 	containers, err := c.connectRuntime(ctx)
 	if err != nil {

@@ -100,7 +100,7 @@ type task struct {
 	do func(e sender) error
 }
 
-// unlessLate is the error of what may as well not have been done.
+// unlessLate returns the error of an optional task: nil if it was skipped because the time of the pass had ended.
 func unlessLate(err error) error {
 	if errors.Is(err, errLate) {
 		return nil
@@ -108,7 +108,7 @@ func unlessLate(err error) error {
 	return err
 }
 
-// together does tasks, all at once, and joins the first few of their errors. late is whether one of them has been left.
+// together runs tasks concurrently, and joins the first few of their errors. late reports whether a task was skipped because the time of the pass had ended.
 func together(todo []task) (late bool, err error) {
 	var mu sync.Mutex
 	var errs []error

@@ -260,14 +260,14 @@ func takesAway(a rollout.Action, edit dialect.Edit) bool {
 	}
 }
 
-// refusesResize reports whether an answer means that this pod's resources cannot be changed. "Not found" does too, for it may be the
-// subresource that there is none of; a pod that is gone is found out by the next read.
+// refusesResize reports whether an answer means that this pod's resources cannot be changed. "Not found"
+// counts too, because the subresource may not exist; if the pod is gone, the next read shows it.
 func refusesResize(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsMethodNotSupported(err)
 }
 
-// hash is that of the revision of an action; empty if that is not in the history.
+// hash returns the hash of the revision of an action; empty if the revision is not in the history.
 func (r *run) hash(a rollout.Action) string {
 	if a.Revision < 0 || a.Revision >= len(r.job.Snapshot.Revisions) {
 		return ""

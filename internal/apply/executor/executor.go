@@ -38,7 +38,7 @@ const blockFor = 30 * time.Second
 type Executor struct {
 	Index *clustercache.Index
 	Pods  Pods
-	// Pace is that of all sets together.
+	// Pace is shared by all sets.
 	Pace   *Pace
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
@@ -77,7 +77,7 @@ type Job struct {
 
 // Result is what became of a Job.
 type Result struct {
-	// Outcomes are those of the actions of the plan, in their order; nil if nothing was to be done.
+	// Outcomes has one outcome for each action of the plan, in the same order; nil if the plan has no actions.
 	Outcomes []rollout.Outcome
 	// Batch is how many creates those of the next pass may begin with.
 	Batch int

@@ -49,10 +49,10 @@ func (e sender) inTurn(wg *sync.WaitGroup, f func(e sender)) {
 	<-queued
 }
 
-// sliceTime is for how long a pass begins to write while other sets wait for theirs.
+// sliceTime is how long a pass may start writes while other sets wait for their pass.
 const sliceTime = time.Second
 
-// slice is how long a pass begins something. others is whether other sets wait for theirs.
+// slice is the time in which a pass may start writes. others reports whether other sets wait for their pass.
 type slice struct {
 	clock  clock.PassiveClock
 	began  time.Time

@@ -29,15 +29,16 @@ const SlowWriteTimeout = 60 * time.Second
 // each set of those of its namespace: so one namespace has half of all, one set half of that, and a set without slow writes finds a place.
 const slowInAll, slowOfSpace = 256, 128
 
-// enoughFast is how many answers in a row show that the writes of a kind are not slow any more, but for nodes for which one was; maxSlowNodes is how many
-// of those are known of a kind.
+// enoughFast is the number of consecutive fast answers after which the writes of a kind no longer count as
+// slow, except those for nodes with a slow write; maxSlowNodes limits how many such nodes are remembered for
+// each kind.
 const enoughFast, maxSlowNodes = 8, 1024
 
 // SlowLane sends the writes that no pass waits for. A write has 5 seconds (writeTimeout); where one of a set has timed out, the next ones of
 // its kind come here and have SlowWriteTimeout: a webhook that takes its time, or never answers and may be ignored, makes no pod impossible. What is under
 // way holds its own pod or node, by what the index says of writes without an answer. Before the first is sent Hold is called, so that a later leader waits for it.
 type SlowLane struct {
-	// Pods are those of a client with SlowWriteTimeout.
+	// Pods writes pods with a client that has SlowWriteTimeout.
 	Pods Pods
 	// Hold is called before each write; one whose Hold fails is not sent. Free is called when none is in flight any more, and idle returns whether
 	// that is still so.
@@ -182,9 +183,9 @@ type slowWrite struct {
 	claim                 bool              // an adoption or a release: what is refused is not remembered for the node
 	void                  func() bool       // whether there is no reason for it any more, asked just before it is sent; nil for never
 	send                  func(ctx context.Context) (*corev1.Pod, error)
-	// meaning finds out what the answer means, which may take a look.
+	// meaning returns what the answer means; it may have to read the pod.
 	meaning func(ctx context.Context, err error) (apply.Answer, error)
-	// check finds out whether the pod of a successful answer is what was asked for; the error, which counts as a refusal, says what is not. It may be nil.
+	// check returns an error if the pod of a successful answer differs from what was requested; the error counts as a refusal. It may be nil.
 	check func(pod *corev1.Pod) error
 	until rollout.Time // see beginSlowly
 	// begun records that there is no answer until then, answered what the answer means. If that returns true the write is sent once more.
@@ -346,7 +347,7 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 			e.Index.Begin(inflight.Write{Verb: inflight.Delete, UID: uid, Until: until})
 		},
 		answered: func(_ context.Context, answer apply.Answer, _ error, _ *corev1.Pod) bool {
-			switch answer { // else a look finds out whether it is gone
+			switch answer { // otherwise a read shows whether it is gone
 			case apply.Done:
 				e.Index.Resolve(w, inflight.TookEffect)
 			case apply.Gone:

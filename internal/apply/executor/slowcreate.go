@@ -69,7 +69,7 @@ func (c *slowCreate) answered(ctx context.Context, answer apply.Answer, _ error,
 	case apply.Refused, apply.Busy, apply.Ended:
 	case apply.Exists:
 		return c.exists(ctx)
-	default: // a look finds out whether it is there, and whose
+	default: // a read shows whether it exists, and who owns it
 		c.e.Index.Resolve(c.write(), inflight.Unclear)
 		return false
 	}

@@ -59,7 +59,7 @@ const slowLeaseTimeout = 5 * time.Second
 // been deleted or restored from a backup.
 const slowLeaseRenewal = 10 * time.Second
 
-// Hold ensures that the lease has a holder; it does nothing if that was checked recently. Its error is that of the attempt that all who wait share.
+// Hold ensures that the lease has a holder; it does nothing if that was checked recently. All callers that wait share one attempt, and get its error.
 func (s *SlowLease) Hold(ctx context.Context) error {
 	_, err, _ := s.holds.Do("", func() (any, error) { return nil, s.hold(ctx) })
 	return err

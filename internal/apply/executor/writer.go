@@ -34,7 +34,7 @@ type Pods interface {
 	Get(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// GetSince is Get for who can do with any version from rv on: the API server has one at hand, and need not ask its storage.
 	GetSince(ctx context.Context, namespace, name, rv string) (*corev1.Pod, error)
-	// Find is Get, but for a name that no pod has it returns nil and the resourceVersion at which there was none.
+	// Find is like Get, but if no pod has the name, it returns nil and the resourceVersion at which the pod did not exist.
 	Find(ctx context.Context, namespace, name string) (pod *corev1.Pod, rv string, err error)
 	// List gives the pods of a namespace that a selector matches, from the API server itself.
 	List(ctx context.Context, namespace string, selector labels.Selector, each func(*corev1.Pod)) error

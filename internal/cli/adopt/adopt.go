@@ -46,7 +46,7 @@ func (v *verb) adopt(ctx context.Context, c *options.Clients) error {
 	return v.migrateStorage(ctx, c, len(foreign) > 0)
 }
 
-// warnOfTheWayBack names the definitions that do not have the version in which objects are stored from now on: to put them back, objects must first be stored in another version.
+// warnOfTheWayBack names the CRDs that do not have the version in which objects are stored from now on: to put them back, objects must first be stored in another version.
 func (v *verb) warnOfTheWayBack(all []foreign) {
 	for _, one := range all {
 		if have := versionsOf(one.now); !slices.Contains(have, storedVersion) {
@@ -56,10 +56,10 @@ func (v *verb) warnOfTheWayBack(all []foreign) {
 	}
 }
 
-// foreign is a definition that is not Everynode's, and the one that takes its place.
+// foreign is a CRD that is not Everynode's, and the one that takes its place.
 type foreign struct{ now, next *unstructured.Unstructured }
 
-// foreign returns the definitions that are not Everynode's. A missing definition is an error: a manager that serves the
+// foreign returns the CRDs that are not Everynode's. A missing CRD is an error: a manager that serves the
 // dialect waits for all of them.
 func (v *verb) foreign(ctx context.Context, c *options.Clients) ([]foreign, error) {
 	var all []foreign
@@ -88,7 +88,7 @@ func (v *verb) foreign(ctx context.Context, c *options.Clients) ([]foreign, erro
 	}
 	switch {
 	case len(missing) == len(resources()):
-		return nil, errors.New("this cluster has no definitions of apps.kruise.io: there is nothing to adopt; install Everynode's definitions (config/kruise)")
+		return nil, errors.New("this cluster has no CRDs of apps.kruise.io: there is nothing to adopt; install Everynode's CRDs (config/kruise)")
 	case len(missing) > 0:
 		return nil, fmt.Errorf("this cluster has no %s, which Everynode's manager also needs: install what is missing, and run the command again: kubectl apply --server-side%s",
 			strings.Join(missing, " and no "), files(missing))
@@ -96,7 +96,7 @@ func (v *verb) foreign(ctx context.Context, c *options.Clients) ([]foreign, erro
 	return all, nil
 }
 
-// files returns the flags with which kubectl applies Everynode's definitions of these names.
+// files returns the flags with which kubectl applies Everynode's CRDs of these names.
 func files(names []string) string {
 	var flags strings.Builder
 	for _, name := range names {
@@ -114,7 +114,7 @@ func (v *verb) installed(ctx context.Context, c *options.Clients) error {
 			return err
 		}
 		if found == nil {
-			return fmt.Errorf("%s does not exist: install Everynode first, without its definitions (config/install, config/kruise/10-rbac.yaml and 20-webhooks.yaml)", hook)
+			return fmt.Errorf("%s does not exist: install Everynode first, without its CRDs (config/install, config/kruise/10-rbac.yaml and 20-webhooks.yaml)", hook)
 		}
 	}
 	return nil
@@ -154,7 +154,7 @@ func (t resourceRef) remove(ctx context.Context, c *options.Clients, dryRun []st
 	return options.Explain(err, t.request("delete"))
 }
 
-// replace replaces a definition by Everynode's. The conversion is unchanged until Everynode's manager sets it: an error
+// replace replaces a CRD by Everynode's. The conversion is unchanged until Everynode's manager sets it: an error
 // is better than an object that is converted incorrectly.
 func (v *verb) replace(ctx context.Context, c *options.Clients, now, next *unstructured.Unstructured) error {
 	t := definitionRef(now.GetName())
@@ -186,7 +186,7 @@ func (v *verb) update(ctx context.Context, c *options.Clients, t resourceRef, ob
 	return options.Explain(err, t.request("update"))
 }
 
-// migrateStorage rewrites all objects in the version that Everynode stores, and updates the status of the definitions.
+// migrateStorage rewrites all objects in the version that Everynode stores, and updates the status of the CRDs.
 func (v *verb) migrateStorage(ctx context.Context, c *options.Clients, replaced bool) error {
 	if v.Dry() && replaced {
 		v.printStep("all objects rewritten as %s, once Everynode's manager runs", storedVersion)
@@ -215,7 +215,7 @@ func (v *verb) migrateStorage(ctx context.Context, c *options.Clients, replaced 
 		}
 	}
 	if old == 0 && !replaced {
-		v.hint("nothing to do: the definitions are Everynode's, and all objects are stored as %s", storedVersion)
+		v.hint("nothing to do: the CRDs are Everynode's, and all objects are stored as %s", storedVersion)
 	}
 	return nil
 }
@@ -248,7 +248,7 @@ func hasOurConversion(crd *unstructured.Unstructured) bool {
 // maxErrors is the maximum number of errors that are shown.
 const maxErrors = 5
 
-// rewrite writes every object without a change, and then removes the older version from the status of the definition.
+// rewrite writes every object without a change, and then removes the older version from the status of the CRD.
 func (v *verb) rewrite(ctx context.Context, c *options.Clients, t resourceRef, resource string) error {
 	client, count := c.Dynamic.Resource(served(resource)), 0
 	var failed []error

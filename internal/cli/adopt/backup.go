@@ -18,7 +18,7 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 )
 
-// Backups are compressed JSON: a definition of OpenKruise is larger than a ConfigMap may be.
+// Backups are compressed JSON: a CRD of OpenKruise is larger than a ConfigMap may be.
 const (
 	backupPrefix = "everynode-kept-"
 	keptKey      = "object.json.gz"

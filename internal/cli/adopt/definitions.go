@@ -62,7 +62,7 @@ func (t resourceRef) get(ctx context.Context, c *options.Clients) (*unstructured
 	return object, options.Explain(err, t.request("get"))
 }
 
-// resources returns the resources whose definitions are adopted.
+// resources returns the resources whose CRDs are adopted.
 func resources() []string {
 	return []string{kruise.Resource, kruise.ResourceJob, kruise.ResourceNodeImage}
 }
@@ -80,19 +80,19 @@ func ourHooks() []resourceRef {
 	return []resourceRef{{mutating(), "everynode-mutating"}, {validating(), "everynode-validating"}}
 }
 
-// shipped returns Everynode's definition of that name.
+// shipped returns Everynode's CRD of that name.
 func shipped(name string) (*unstructured.Unstructured, error) {
 	data, err := config.Kruise.ReadFile("kruise/00-crd-" + name + ".yaml")
 	if err != nil {
-		return nil, fmt.Errorf("reading Everynode's definitions: %w", err)
+		return nil, fmt.Errorf("reading Everynode's CRDs: %w", err)
 	}
 	raw, err := yaml.YAMLToJSON(data)
 	if err != nil {
-		return nil, fmt.Errorf("reading Everynode's definition %s: %w", name, err)
+		return nil, fmt.Errorf("reading Everynode's CRD %s: %w", name, err)
 	}
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(raw); err != nil {
-		return nil, fmt.Errorf("reading Everynode's definition %s: %w", name, err)
+		return nil, fmt.Errorf("reading Everynode's CRD %s: %w", name, err)
 	}
 	return object, nil
 }
@@ -103,7 +103,7 @@ func storedVersions(crd *unstructured.Unstructured) []string {
 	return stored
 }
 
-// versionsOf returns the versions of a definition.
+// versionsOf returns the versions of a CRD.
 func versionsOf(crd *unstructured.Unstructured) []string {
 	list, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	var names []string
@@ -116,13 +116,13 @@ func versionsOf(crd *unstructured.Unstructured) []string {
 	return names
 }
 
-// covers returns an error if a definition lacks a version in which objects are stored: the API server could not read
+// covers returns an error if a CRD lacks a version in which objects are stored: the API server could not read
 // them.
 func covers(next, now *unstructured.Unstructured, whose string) error {
 	have := versionsOf(next)
 	for _, version := range storedVersions(now) {
 		if !slices.Contains(have, version) {
-			return fmt.Errorf("objects of %s are stored as %s, and %s definition has only %s: the API server could not read them",
+			return fmt.Errorf("objects of %s are stored as %s, and %s CRD has only %s: the API server could not read them",
 				now.GetName(), version, whose, strings.Join(have, ", "))
 		}
 	}

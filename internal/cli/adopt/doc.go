@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package adopt implements the command that replaces OpenKruise's definitions with Everynode's, which have the same
+// Package adopt implements the command that replaces OpenKruise's CRDs with Everynode's, which have the same
 // names, and restores them. Its subcommand openyurt makes yurt-manager leave the update of DaemonSets to Everynode.
 //
-// No object or pod is deleted: definitions are changed in place. What is replaced or removed is stored in ConfigMaps in
+// No object or pod is deleted: CRDs are changed in place. What is replaced or removed is stored in ConfigMaps in
 // Everynode's namespace first. When Everynode's manager converts between the versions, all objects are rewritten in the
-// version that Everynode stores, and the definition stops listing the older one. In yurt-manager's Deployment one flag
+// version that Everynode stores, and the CRD stops listing the older one. In yurt-manager's Deployment one flag
 // is changed; its old value is stored in an annotation.
 //
-// Vocabulary: a definition is a CustomResourceDefinition; a foreign one has no label of Everynode's.
+// Vocabulary: a CRD is a CustomResourceDefinition; a foreign one has no label of Everynode's.
 //
 // Rule: nothing is done while OpenKruise's manager is active, and nothing is restored while Everynode's manager is
 // active.
@@ -51,8 +51,8 @@ func New(o *options.Options) *cobra.Command {
 	v := &verb{Options: o}
 	c := &cobra.Command{
 		Use:   "adopt",
-		Short: "Replace OpenKruise's definitions with Everynode's, or restore them; with openyurt, the same for yurt-manager",
-		Long: "Replace OpenKruise's definitions of DaemonSet, ImagePullJob and NodeImage of apps.kruise.io with Everynode's. No object is\n" +
+		Short: "Replace OpenKruise's CRDs with Everynode's, or restore them; with openyurt, the same for yurt-manager",
+		Long: "Replace OpenKruise's CRDs of DaemonSet, ImagePullJob and NodeImage of apps.kruise.io with Everynode's. No object is\n" +
 			"deleted and no pod is restarted. Stop OpenKruise's manager first. From then on, none of its other workloads is reconciled.\n\n" +
 			"What is replaced is kept in ConfigMaps in Everynode's namespace. So are OpenKruise's webhooks, which would refuse every write\n" +
 			"without their manager. --back restores all of it; stop Everynode's manager first.\n\n" +
@@ -77,7 +77,7 @@ func New(o *options.Options) *cobra.Command {
 			return v.explain(way(cmd.Context(), c))
 		},
 	}
-	c.Flags().BoolVar(&v.back, "back", false, "Restore OpenKruise's definitions and webhooks.")
+	c.Flags().BoolVar(&v.back, "back", false, "Restore OpenKruise's CRDs and webhooks.")
 	c.Flags().DurationVar(&v.timeout, "timeout", defaultTimeout, "How long to wait for Everynode's manager.")
 	v.Flags.AddDryRun(c)
 	c.AddCommand(newOpenYurt(o))

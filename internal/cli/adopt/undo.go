@@ -71,7 +71,7 @@ func (v *verb) undo(ctx context.Context, c *options.Clients) error {
 	return nil
 }
 
-// backedUpDefinitions returns the backups of existing definitions. Each has every version in which objects are stored.
+// backedUpDefinitions returns the backups of existing CRDs. Each has every version in which objects are stored.
 func (v *verb) backedUpDefinitions(ctx context.Context, c *options.Clients) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	for _, resource := range resources() {
@@ -95,7 +95,7 @@ func (v *verb) backedUpDefinitions(ctx context.Context, c *options.Clients) ([]*
 	return all, nil
 }
 
-// restore restores a definition.
+// restore restores a CRD.
 func (v *verb) restore(ctx context.Context, c *options.Clients, kept *unstructured.Unstructured) error {
 	t := definitionRef(kept.GetName())
 	return v.do(ctx, t.String()+" put back", func(ctx context.Context) error {

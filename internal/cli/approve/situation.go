@@ -23,7 +23,7 @@ type situation struct {
 	set    *resolver.Set
 	policy *policies.Policy
 	status *v1alpha1.SetStatus
-	// approvals are those of the namespace; none if they cannot be read.
+	// approvals are the approvals in the namespace; empty if they cannot be read.
 	approvals []v1alpha1.RolloutApproval
 	// wave is the wave of the decision; empty for a rejection.
 	wave string

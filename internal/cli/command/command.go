@@ -175,7 +175,7 @@ func addHelp(root *cobra.Command) {
 			case found == root:
 				return unknown(root, rest)
 			default:
-				return fmt.Errorf("%s has no verb %q", strings.TrimPrefix(found.CommandPath(), options.Program+" "), rest[0])
+				return fmt.Errorf("%s has no subcommand %q", strings.TrimPrefix(found.CommandPath(), options.Program+" "), rest[0])
 			}
 		}
 	}
@@ -213,9 +213,9 @@ func unknown(cmd *cobra.Command, args []string) error {
 		return cmd.Help()
 	}
 	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
-		return options.Usagef("there is no verb %q: did you mean %s?", args[0], strings.Join(like, " or "))
+		return options.Usagef("there is no command %q: did you mean %s?", args[0], strings.Join(like, " or "))
 	}
-	return options.Usagef("there is no verb %q: see %s --help", args[0], options.Program)
+	return options.Usagef("there is no command %q: see %s --help", args[0], options.Program)
 }
 
 // strict makes wrong arguments of a command, and of its subcommands, a usage error.

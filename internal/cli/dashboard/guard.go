@@ -39,7 +39,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // gate rejects requests that do not come from the page.
 type gate struct {
-	// scheme is that of the URL of the page.
+	// scheme is the scheme of the page's URL.
 	scheme string
 	// ownHost is whether a Host header names the dashboard; elsewhere is the answer if it does not.
 	ownHost   func(host string) bool

@@ -107,7 +107,7 @@ func wait(ctx context.Context, d time.Duration, c <-chan struct{}) bool {
 
 // hubs are the hubs of the pages that are viewed.
 type hubs struct {
-	// ctx is that of the program: hubs live longer than the request that starts them.
+	// ctx is the context of the program: hubs outlive the request that starts them.
 	ctx context.Context
 
 	mu  sync.Mutex

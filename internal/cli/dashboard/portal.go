@@ -61,7 +61,7 @@ type portal struct {
 	verbs func(*options.Options) *cobra.Command
 	// clients returns clients with the rights of a token.
 	clients func(token string) (*options.Clients, error)
-	// ctx is that of the program: sessions live longer than the request that begins them.
+	// ctx is the context of the program: sessions outlive the request that begins them.
 	ctx     context.Context
 	reviews chan struct{}
 	// pace is the time between two checks of a session, most the maximum number of sessions.

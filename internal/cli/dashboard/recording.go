@@ -163,7 +163,7 @@ type past struct {
 	// Nodes are the names, and States the states, that the following refers to by index.
 	Nodes  []string    `json:"nodes"`
 	States []pastState `json:"states"`
-	// Base has for each node its state at the begin, and -1 for one that the set did not concern.
+	// Base contains the state of each node at the beginning, and -1 for nodes that the set did not select.
 	Base []int `json:"base"`
 	// Changes has three numbers for each change: the time since the begin, the node and its state.
 	Changes []int64     `json:"changes"`

@@ -256,7 +256,7 @@ func (s *server) cell(w http.ResponseWriter, r *http.Request) {
 	answer(w, d)
 }
 
-// verdictRow is what there is to know of a verdict.
+// verdictRow describes a verdict.
 type verdictRow struct {
 	Sentence string `json:"sentence"`
 	Group    int    `json:"group"`

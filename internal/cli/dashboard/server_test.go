@@ -308,7 +308,7 @@ func TestVerbs(t *testing.T) {
 		t.Errorf("plan: %v, %+v", err, got)
 	}
 	for body, want := range map[string]string{
-		`{"verb": "adopt", "namespace": "default", "set": "x"}`:                                                            "does not offer the verb",
+		`{"verb": "adopt", "namespace": "default", "set": "x"}`:                                                            "does not offer the command",
 		`{"verb": "pause", "namespace": "default", "set": "x", "flags": {"kubeconfig": "y"}}`:                              "does not offer --kubeconfig",
 		`{"verb": "pause", "namespace": "default", "set": "x", "arguments": ["y"]}`:                                        "takes 0 arguments",
 		`{"verb": "pause", "namespace": "default", "set": "--kubeconfig=y"}`:                                               "there is neither",

@@ -25,7 +25,7 @@ type head struct {
 	// Aside is the number of nodes that need no pod and have none.
 	Aside    int      `json:"aside"`
 	Restarts restarts `json:"restarts"`
-	// Next is the next action and when it happens, for people.
+	// Next describes the next action and when it happens, as text.
 	Next string `json:"next,omitempty"`
 	// Unread and Lost are why the page may be incomplete, or outdated.
 	Unread string `json:"unread,omitempty"`
@@ -57,7 +57,7 @@ func waitRows(model *view.Model) []waitRow {
 // revisionRow is a revision of the history.
 type revisionRow struct {
 	Name string `json:"name"`
-	// Hash is the name that pods have for it.
+	// Hash is the name of the revision in the labels of pods.
 	Hash    string   `json:"hash"`
 	Number  int64    `json:"number"`
 	Created int64    `json:"created"`

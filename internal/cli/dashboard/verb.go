@@ -140,7 +140,7 @@ func (r *request) has(flag string) bool {
 func (r *request) arguments() (words, args []string, err error) {
 	v, known := offered()[r.Verb]
 	if !known {
-		return nil, nil, options.Usagef("the dashboard does not offer the verb %q", r.Verb)
+		return nil, nil, options.Usagef("the dashboard does not offer the command %q", r.Verb)
 	}
 	if err := r.check(v); err != nil {
 		return nil, nil, err

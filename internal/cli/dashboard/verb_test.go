@@ -64,7 +64,7 @@ func TestActions(t *testing.T) {
 		`{"verb": "canary"`:                                               {"canary takes 1 arguments", ""},
 		`{"verb": "canary", "arguments": ["x"], "flags": {"off": "true"}`: {"canary takes 0 arguments", ""},
 		`{"verb": "suspend"`:                                              {"no rollout policy applies to default/ads/agent", ""},
-		`{"verb": "pre-delete"`:                                           {"does not offer the verb", ""},
+		`{"verb": "pre-delete"`:                                           {"does not offer the command", ""},
 	} {
 		var got outcome
 		w.read(http.MethodPost, "/api/verb", body+of, &got)

@@ -48,7 +48,7 @@ type Finding struct {
 	last bool
 }
 
-const long = `Check an installation of Everynode: the managers and their leader, the dialects and feature gates, the definitions of the Advanced
+const long = `Check an installation of Everynode: the managers and their leader, the dialects and feature gates, the CRDs of the Advanced
 DaemonSet, the webhooks and their certificate, the rights of the manager, the agents of the nodes, flow schemas and policies,
 whether the versions match, and whether another controller does the same work.
 
@@ -117,7 +117,7 @@ type installation struct {
 	elsewhere, unsure bool
 	settings          settings
 	agent             *appsv1.DaemonSet
-	// ours and foreign report whether there are definitions of Everynode, and of another project; hidden whether one
+	// ours and foreign report whether there are CRDs of Everynode, and of another project; hidden whether one
 	// cannot be read.
 	ours, foreign, hidden bool
 }

@@ -134,7 +134,7 @@ func withoutNative(spec *corev1.PodSpec) bool {
 	})
 }
 
-// foreignDefinitions reports the definitions of another project that have the names of Everynode's.
+// foreignDefinitions reports the CRDs of another project that have the names of Everynode's.
 func (p *installation) foreignDefinitions(ctx context.Context, f *forms) []Finding {
 	var names []string
 	for _, resource := range []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage} {
@@ -149,10 +149,10 @@ func (p *installation) foreignDefinitions(ctx context.Context, f *forms) []Findi
 		}
 	}
 	if len(names) == 0 {
-		return []Finding{ok("no other project has definitions with the names of Everynode's")}
+		return []Finding{ok("no other project has CRDs with the names of Everynode's")}
 	}
 	f.taken = append(f.taken, dialects.Kruise)
-	return []Finding{warning("leave kruise out of the dialects, or take the definitions over after the installation: kubectl everynode adopt",
+	return []Finding{warning("leave kruise out of the dialects, or take the CRDs over after the installation: kubectl everynode adopt",
 		"%s are of another project (OpenKruise); the chart does not change them", strings.Join(names, ", "))}
 }
 

@@ -37,8 +37,8 @@ const (
 // applyKruise is the remedy for missing objects of the dialect kruise.
 const applyKruise = "apply what the dialect needs (config/kruise, or the chart), or leave kruise out of --dialects"
 
-// takeOver is the remedy for definitions of another project.
-const takeOver = "leave kruise out of --dialects, or adopt the definitions with: kubectl everynode adopt"
+// takeOver is the remedy for CRDs of another project.
+const takeOver = "leave kruise out of --dialects, or adopt the CRDs with: kubectl everynode adopt"
 
 func (p *installation) definitions(ctx context.Context) []Finding {
 	var findings []Finding
@@ -71,7 +71,7 @@ func (p *installation) definitions(ctx context.Context) []Finding {
 	return findings
 }
 
-// definition checks one definition.
+// definition checks one CRD.
 func (p *installation) definition(crd *unstructured.Unstructured) Finding {
 	name, served := crd.GetName(), p.settings.serves(dialects.Kruise)
 	own := kruise.OwnDefinition(crd)
@@ -82,13 +82,13 @@ func (p *installation) definition(crd *unstructured.Unstructured) Finding {
 	case !own && served:
 		return warning(takeOver, "%s is not Everynode's, so the manager leaves kruise out", name)
 	case !own && p.ours:
-		return warning(takeOver, "%s is not Everynode's, but other definitions of the dialect are: two controllers would reconcile it", name)
+		return warning(takeOver, "%s is not Everynode's, but other CRDs of the dialect are: two controllers would reconcile it", name)
 	case !own:
 		return ok("%s is not Everynode's, and Everynode does not use it", name)
 	case !kruise.ServedDefinition(crd):
 		return failed("kubectl describe crd "+name, "%s is not served by the API server as %s", name, kruiseapi.VersionStored)
 	case p.foreign:
-		return warning(takeOver, "%s is Everynode's, but other definitions of the dialect are not: until that changes, the manager does not serve kruise", name)
+		return warning(takeOver, "%s is Everynode's, but other CRDs of the dialect are not: until that changes, the manager does not serve kruise", name)
 	case !served && p.present && p.settings.hidden == "":
 		return warning("add kruise to --dialects", "%s is Everynode's, but no manager serves kruise: objects can neither be created nor changed", name)
 	case len(stored) > 1:

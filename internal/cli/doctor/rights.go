@@ -59,7 +59,7 @@ func (p *installation) rights(ctx context.Context) []Finding {
 	findings := []Finding{failed("apply the roles of the version that runs (docs/reference/rights.md lists them)", "%s may not: %s", user, shown)}
 	if len(unread) > 0 && resolver.Served(p.c, policies.Resource()) {
 		findings = append(findings, failed(
-			"apply the ClusterRole everynode-manager of the version that runs, or delete the definitions of rollout policies if you do not use them",
+			"apply the ClusterRole everynode-manager of the version that runs, or delete the CRDs of rollout policies if you do not use them",
 			"the manager cannot read rollout policies (it may not %s), so it starts no update of any daemon set; missing pods are still created", text(unread[0])))
 	}
 	return findings

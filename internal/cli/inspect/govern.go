@@ -27,7 +27,7 @@ type Governance struct {
 	Stored, Now *v1alpha1.SetStatus
 	// Neighbours are the other sets of the concurrency group; nil without one.
 	Neighbours *policy.Neighbours
-	// Waves has for each node of the Snapshot the index of its wave; -1 for a node without one, and nil if no rollout is active.
+	// Waves contains the wave index of each node of the Snapshot, or -1 for a node without a wave; it is nil if no rollout is active.
 	Waves []int
 }
 

@@ -107,9 +107,9 @@ type View struct {
 	Workload *dialect.Workload
 	History  *clustercache.Resolved
 	Snapshot rollout.Snapshot
-	// Labels are those of the nodes of the Snapshot, by index.
+	// Labels are the labels of the nodes of the Snapshot, by index.
 	Labels []map[string]string
-	// inPlace is that of the ReadSet.
+	// inPlace returns how pods of the set change in place; ReadSet provides it.
 	inPlace InPlaceFunc
 }
 

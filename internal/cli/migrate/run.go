@@ -143,7 +143,7 @@ func (v *verb) say(format string, args ...any) {
 func (v *verb) prepare(ctx context.Context, c *options.Clients, set *resolver.Set) (*record, error) {
 	to := other(set.Resource)
 	if to == advanced() && !resolver.Served(c, to) {
-		return nil, fmt.Errorf("this cluster has no Advanced DaemonSets (%s is not served): install the definitions of Everynode first (the chart, or kubectl apply --server-side -f config/kruise)", to.GroupVersion())
+		return nil, fmt.Errorf("this cluster has no Advanced DaemonSets (%s is not served): install the CRDs of Everynode first (the chart, or kubectl apply --server-side -f config/kruise)", to.GroupVersion())
 	}
 	if err := v.requireRolledOut(ctx, c, set); err != nil {
 		return nil, err

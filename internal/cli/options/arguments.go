@@ -59,7 +59,7 @@ func surplus(cmd *cobra.Command, text string, all []Argument) error {
 		for _, below := range cmd.Commands() {
 			words = append(words, below.Name())
 		}
-		return fmt.Errorf("%s has no verb %q: it has %s", verbOf(cmd), text, strings.Join(words, ", "))
+		return fmt.Errorf("%s has no subcommand %q: it has %s", verbOf(cmd), text, strings.Join(words, ", "))
 	default:
 		return fmt.Errorf("%s takes no arguments, but got %q", verbOf(cmd), text)
 	}

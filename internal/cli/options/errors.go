@@ -93,8 +93,7 @@ func lacking(err error, r Request) error {
 // isWrite reports whether a policy may reject the request.
 func (r Request) isWrite() bool { return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" }
 
-// webhookFailed reports whether the API server could not call a webhook. Only the message shows that: the type is that
-// of every internal error.
+// webhookFailed reports whether the API server could not call a webhook. Only the message shows that: all internal errors have the same type.
 func webhookFailed(err error) bool {
 	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook")
 }

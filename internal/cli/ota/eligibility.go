@@ -147,7 +147,7 @@ func (f *candidates) byController() error {
 		return nil
 	}
 	if onDelete(f.rolling) {
-		return fmt.Errorf("%s is not upgraded one by one from here: its pods are upgraded when they are deleted; this verb needs the annotation %s: %s", f.rolling, openyurt.UpdateStrategy, openyurt.OTA)
+		return fmt.Errorf("%s cannot be upgraded pod by pod with this command: its pods are upgraded when they are deleted. The command needs the annotation %s: %s", f.rolling, openyurt.UpdateStrategy, openyurt.OTA)
 	}
 	return fmt.Errorf("%s %s", f.rolling, updatedByController(f.rolling))
 }

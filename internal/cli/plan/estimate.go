@@ -127,7 +127,7 @@ func interval(low, high string) string {
 	return low + " to " + high
 }
 
-// text returns an assumption for people: measured durations as a range, in tenths of a second.
+// text formats an assumption: measured durations as a range, in tenths of a second.
 func (a *Assumption) text() string {
 	if a.Pods == 0 {
 		return a.Value

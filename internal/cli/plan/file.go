@@ -43,7 +43,7 @@ func readFile(o *options.Options, name string) ([]byte, error) {
 	return data, nil
 }
 
-// manifest reads the DaemonSet in a file: one object, as YAML or JSON. Its default namespace is that of the clients.
+// manifest reads the DaemonSet in a file: one object, as YAML or JSON. Its default namespace is the namespace of the clients.
 func manifest(data []byte, namespace string) (*resolver.Set, error) {
 	data, err := single(data)
 	if err != nil {

@@ -45,7 +45,7 @@ func (w Selection) Narrow(ctx context.Context, c *options.Clients, sets []*resol
 	return w, meant, nil
 }
 
-// taken reports whether a name is that of a node or of a pod, or "". A user without the right to read nodes must write
+// taken returns whether a name belongs to a node or to a pod, or "". A user without the right to read nodes must write
 // the kind.
 func taken(ctx context.Context, c *options.Clients, name string) (string, error) {
 	_, err := c.Kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})

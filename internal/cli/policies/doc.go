@@ -2,7 +2,7 @@
 
 // Package policies reads the RolloutPolicies that apply to a set, with the rights of the user, and implements the command policy, which writes a new one.
 //
-// Rule: what cannot be read is an error that names the right or the missing definition; a command that can do without a policy decides itself what that
+// Rule: what cannot be read is an error that names the right or the missing CRD; a command that can do without a policy decides itself what that
 // means (Optional).
 package policies
 
@@ -44,7 +44,7 @@ func ApprovalResource() schema.GroupVersionResource {
 }
 
 // ErrMissing is the error that the cluster has no rollout policies.
-var ErrMissing = errors.New("this cluster has no rollout policies: install their definitions with the chart or the install.yaml of this version")
+var ErrMissing = errors.New("this cluster has no rollout policies: install their CRDs with the chart or the install.yaml of this version")
 
 // SetOf names a set as policies select it.
 func SetOf(s *resolver.Set) policy.Set {
@@ -74,7 +74,7 @@ func Get(ctx context.Context, c *options.Clients, name string) (*Policy, error) 
 	return from(object)
 }
 
-// absent reports whether an error means that the cluster does not have the definitions.
+// absent reports whether an error means that the cluster does not have the CRDs.
 func absent(c *options.Clients, err error) bool {
 	return (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)) && !resolver.Served(c, Resource())
 }

@@ -191,7 +191,7 @@ func (a *asked) nameFor(set *resolver.Set) string {
 	return set.Name()
 }
 
-// manifest is the policy as text, with comments for people.
+// manifest returns the policy as YAML text, with explanatory comments.
 func (a *asked) manifest(set *resolver.Set) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

@@ -30,12 +30,12 @@ func (k Key) String() string { return k.Dialect + "/" + k.Namespace + "/" + k.Na
 // Write is one write of ours.
 type Write struct {
 	Verb Verb
-	// Set is that of a create or a claim, and Node is the name of its node.
+	// Set is the set of a create or a claim, and Node is the name of its node.
 	Set  Key
 	Node string
 	// Pod is the name of the pod that is created.
 	Pod string
-	// UID is that of the pod, other than for a create.
+	// UID is the UID of the pod; empty for a create.
 	UID types.UID
 	// At is when a delete began, by the clock of Snapshots.
 	At rollout.Time

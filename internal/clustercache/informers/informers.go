@@ -42,15 +42,15 @@ type Feed struct {
 	Index   *clustercache.Index
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
-	// Pods reads pods (NewPods); nil for Client, which decodes more of them.
+	// Pods reads pods with a decoder that skips unneeded fields (NewPods); if nil, Client reads them.
 	Pods    typedcorev1.PodsGetter
 	Sources []dialect.Source
-	// Nodes, if not nil, is handed all nodes that the index is.
+	// Nodes, if not nil, receives the same nodes as the index.
 	Nodes NodeStore
 	// Namespace is where pods, ControllerRevisions and sets are watched; empty for all namespaces.
 	Namespace string
 	// Restored, if not nil, is called when the storage of the API server turns out to have gone back to an earlier moment, as after a restore of etcd from a
-	// backup: what the index holds may never have been then. It names a resource, and maybe an object of it, with the version that was seen of it and the
+	// backup: the state that the index holds may never have existed then. It names a resource, and maybe an object of it, with the version that was seen of it and the
 	// one that it has. It is called from several goroutines, and maybe more than once.
 	Restored func(resource, seen, has string)
 	// Report, if not nil, is called with the result of opening a watch of a resource; after a list only when it fails, as a watch follows. It is called from

@@ -32,7 +32,7 @@ func NewPods(cfg *rest.Config) (typedcorev1.PodsGetter, error) {
 	return typedcorev1.New(client), nil
 }
 
-// leanSerializer is that of client-go, but for pods in protobuf.
+// leanSerializer is the serializer of client-go, except for pods in protobuf.
 type leanSerializer struct{ runtime.NegotiatedSerializer }
 
 // SupportedMediaTypes implements runtime.NegotiatedSerializer.

@@ -35,7 +35,7 @@ type sink interface {
 // store is the store of a reflector: it keeps nothing but the newest version, and hands every event to its sink.
 type store struct {
 	sink sink
-	// record makes of an object what its sink takes in its place; nil for the object itself.
+	// record converts an object into the record that its sink takes; if nil, the sink takes the object itself.
 	record cache.TransformFunc
 
 	// older, if not nil, is called in place of taking a list that shows that the storage of the API server was restored from an earlier moment. Either the

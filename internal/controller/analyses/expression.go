@@ -28,7 +28,7 @@ type Sample struct {
 // Result is what a provider has answered: samples of a query, or any value of JSON.
 type Result struct {
 	Samples []Sample
-	// Value is that of a webhook, and Webhook whether there is one.
+	// Value is the answer of a webhook, and Webhook reports whether there is one.
 	Value   any
 	Webhook bool
 	// Notes are warnings of the provider.

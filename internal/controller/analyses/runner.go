@@ -40,7 +40,7 @@ type Runner struct {
 	programs  *programs
 
 	mu sync.Mutex
-	// ctx is that of Run; nil before it.
+	// ctx is the context of Run; nil before Run is called.
 	ctx     context.Context
 	asked   map[clustercache.Key]map[policy.Question]*asked
 	answers map[clustercache.Key][]policy.Answer

@@ -84,7 +84,7 @@ type Controller struct {
 	slow     slowWrites
 	groups   groups
 
-	// buffers are those of Snapshots (*clustercache.Buffer): each pass that is under way has one.
+	// buffers are reused for Snapshots (*clustercache.Buffer): each pass in progress has one.
 	buffers sync.Pool
 
 	mu     sync.Mutex
@@ -220,7 +220,7 @@ type state struct {
 }
 
 // youngAge is the age below which a set is new. What its pods belonged to before may have been deleted just now. A set whose status no
-// controller has written yet, which is 0 or the default of the definition, is new whatever the clock of this machine says.
+// controller has written yet, which is 0 or the default of the CRD, is new whatever the clock of this machine says.
 const youngAge = 10 * time.Minute
 
 func (c *Controller) state(key clustercache.Key, w *dialect.Workload) *state {
@@ -269,13 +269,13 @@ type pass struct {
 	// rules are the policies that apply, and marked is whether a policy has governed the set.
 	rules  Governance
 	marked bool
-	// foreigners has for each revision whether a policy lets no pod be made of it; nil for none.
+	// foreigners contains for each revision whether a policy forbids creating pods from it; nil for none.
 	foreigners []bool
 	// tidied is whether orphans of the history have been adopted in this pass.
 	tidied bool
 	// byPolicy is whether a policy has a set updated of which another controller keeps the pods.
 	byPolicy bool
-	// turn is that of the set in its concurrency group.
+	// turn is the turn of the set in its concurrency group.
 	turn turn
 	// stoodBack is whether the decision was made without the annotations of OpenYurt.
 	stoodBack bool

@@ -27,7 +27,7 @@ type form struct {
 func formOfKubernetes() form { return form{writer: "kubernetes", encode: revision.Data} }
 func formOfOpenKruise() form { return form{writer: "openkruise", encode: revision.DataOfOpenKruise} }
 
-// form is that of the controller that the set belongs to where Everynode is not installed.
+// form is the form that the set's original controller uses, the one that manages it where Everynode is not installed.
 func (p *pass) form() form {
 	if p.w.Advanced {
 		return formOfOpenKruise()
@@ -35,7 +35,7 @@ func (p *pass) form() form {
 	return formOfKubernetes()
 }
 
-// forms are those of all controllers to which the set may be handed over without Everynode in between.
+// forms are the forms of all controllers that may take over the set directly.
 func (p *pass) forms() []form {
 	if p.w.Advanced && p.c.UpstreamWorks != nil && p.c.UpstreamWorks() {
 		return []form{formOfOpenKruise(), formOfKubernetes()}

@@ -69,7 +69,7 @@ type governed struct {
 	at time.Time
 	// watch is what that decision noted of nodes.
 	watch *policy.Watch
-	// clocks are those of that decision.
+	// clocks are the clocks of that decision.
 	clocks *policy.Clocks
 }
 
@@ -119,7 +119,7 @@ func (p *pass) setByPolicy(s *rollout.Snapshot) {
 	}
 }
 
-// governance finds out which policies apply, before the Snapshot is taken.
+// governance determines which policies apply, before the Snapshot is taken.
 func (p *pass) governance(h *clustercache.Resolved) {
 	if p.c.Policies == nil {
 		return

@@ -53,7 +53,7 @@ func (g *groups) release(namespace string, l *ledger) {
 	}
 }
 
-// turn is the part of a pass in which no other set of the namespace that belongs to a group decides; the zero value is that of a set without a group.
+// turn is the part of a pass in which no other set of the namespace that belongs to a group decides; the zero value is for a set without a group.
 type turn struct {
 	of         *ledger
 	neighbours *policy.Neighbours

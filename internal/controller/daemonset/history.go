@@ -42,7 +42,7 @@ type historyCache struct {
 	same map[string]bool
 	// genuine says for each revision of h whether its template has its hash; nil if that has not been asked yet.
 	genuine []bool
-	// digests are those of the templates of h; nil if they have not been asked yet.
+	// digests are the digests of the templates of h; nil if they have not been computed yet.
 	digests []string
 	// missing are the forms that h lacks, of the first formsAsked; nil if that has not been asked yet.
 	missing    []form

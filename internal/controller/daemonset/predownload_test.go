@@ -382,12 +382,12 @@ func TestWaitingWhereNothingIsPulled(t *testing.T) {
 	}
 	w := newWorld(t, 3, nil)
 	j := w.pullAhead()
-	j.missing = "the definition x does not exist: apply it"
+	j.missing = "the CRD x does not exist: apply it"
 	w.settle()
 	w.edit("img:v2")
 	w.annotate(everynode.WaitForImage, "true")
 	w.settle()
-	if told := w.allEvents(); strings.Count(told, "ImagePullsNotServed No images are pulled ahead, and no update waits for them: the definition x does not exist: apply it.") != 1 {
+	if told := w.allEvents(); strings.Count(told, "ImagePullsNotServed No images are pulled ahead, and no update waits for them: the CRD x does not exist: apply it.") != 1 {
 		t.Errorf("told %s", told)
 	}
 	if a.status("updatedNumberScheduled") != 3 || w.status("updatedNumberScheduled") != 3 {

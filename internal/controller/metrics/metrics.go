@@ -67,7 +67,7 @@ func Declared() []Declaration {
 		lastProgress:   {"everynode_set_last_progress_seconds", "gauge", "When an update that is under way has last come further, in seconds since 1970: when it began, or when fewer nodes were left to it than ever before. A node is left until its new pod is available, also while it waits for people. It is absent while no update is in progress, while it only waits for people or for nodes that are not ready, and while another controller is active. Of several sets it is that of the set without progress for longest.", []string{"dialect"}, true},
 		decideSeconds:  {"everynode_decide_seconds", "histogram", "Time from taking a snapshot to having a plan.", []string{"dialect"}, false},
 		writes:         {"everynode_writes_total", "counter", "Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, busy, unclear).", []string{"verb", "result"}, false},
-		conflicts:      {"everynode_dialect_conflict", "gauge", "1 while a dialect writes nothing: another controller is at work, its definitions are missing or not those of Everynode, or its daemon sets cannot be read.", []string{"dialect"}, false},
+		conflicts:      {"everynode_dialect_conflict", "gauge", "1 while a dialect writes nothing: another controller is at work, its CRDs are missing or not those of Everynode, or its daemon sets cannot be read.", []string{"dialect"}, false},
 		window:         {"everynode_write_concurrency_limit", "gauge", "Requests about pods that may be under way at once, of all sets together. It shrinks when the API server answers slowly, not in time, or with 429.", nil, false},
 		pullJobs:       {"everynode_pull_jobs", "gauge", "ImagePullJobs, by state: running or completed.", []string{"state"}, false},
 		pullJobNodes:   {"everynode_pull_job_nodes", "gauge", "Nodes of the ImagePullJobs that run, by the numbers of the status: desired, active, succeeded, failed.", []string{"number"}, false},
@@ -119,7 +119,7 @@ type outcome struct {
 	budget   rollout.Budget
 	verdicts map[rollout.VerdictKind]int
 	progress progress
-	// since is that of the progress; of several sets the earliest.
+	// since is when the last progress was made; for several sets, the earliest of these times.
 	since rollout.Time
 }
 

@@ -68,7 +68,7 @@ everynode_set_last_progress_seconds{dialect="native"} 1000
 # TYPE everynode_writes_total counter
 everynode_writes_total{result="done",verb="create"} 1
 everynode_writes_total{result="unclear",verb="status"} 1
-# HELP everynode_dialect_conflict 1 while a dialect writes nothing: another controller is at work, its definitions are missing or not those of Everynode, or its daemon sets cannot be read.
+# HELP everynode_dialect_conflict 1 while a dialect writes nothing: another controller is at work, its CRDs are missing or not those of Everynode, or its daemon sets cannot be read.
 # TYPE everynode_dialect_conflict gauge
 everynode_dialect_conflict{dialect="kruise"} 1
 `, "LASTHELP", Declared()[lastProgress].Help, 1)

@@ -5,7 +5,7 @@
 // # Rule
 //
 // Until the policies have been read, nothing is known of any set: Of reports them as unread, and the loop starts no update. A cluster without the
-// definitions of policies has none; the store looks for them now and then, so they can be installed later.
+// CRDs of policies has none; the store looks for them now and then, so they can be installed later.
 package policies
 
 import (
@@ -389,7 +389,7 @@ func (s *Store) removeApproval(name types.NamespacedName) {
 	s.Changed(name.Namespace)
 }
 
-// setKnown records that the objects of a resource have been read, or that there are none because the definition does not exist.
+// setKnown records that the objects of a resource have been read, or that there are none because the CRD does not exist.
 func (s *Store) setKnown(resource string) {
 	s.mu.Lock()
 	was := s.isRead()

@@ -22,7 +22,7 @@ import (
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 )
 
-// lookAgain is how often the store looks whether the definitions exist.
+// lookAgain is how often the store looks whether the CRDs exist.
 const lookAgain = 10 * time.Second
 
 // resource is one of the two that are watched.
@@ -87,7 +87,7 @@ func keys[V any](m map[types.NamespacedName]V) []types.NamespacedName {
 	return all
 }
 
-// putPolicy takes a policy. One that cannot be decoded, although the definition accepts it, applies to its targets and cannot be followed.
+// putPolicy takes a policy. One that cannot be decoded, although the CRD accepts it, applies to its targets and cannot be followed.
 func (s *Store) putPolicy(u *unstructured.Unstructured) error {
 	p := &v1alpha1.RolloutPolicy{}
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, p)
@@ -117,13 +117,13 @@ func (s *Store) exists(r *resource) (bool, error) {
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("looking for the definition of %s: %w", r.name, err)
+		return false, fmt.Errorf("looking for the CRD of %s: %w", r.name, err)
 	default:
 		return slices.ContainsFunc(list.APIResources, func(a metav1.APIResource) bool { return a.Name == r.name }), nil
 	}
 }
 
-// follow watches a resource while its definition exists.
+// follow watches a resource while its CRD exists.
 func (s *Store) follow(ctx context.Context, r *resource) {
 	var stop context.CancelFunc
 	var watching sync.WaitGroup

@@ -29,7 +29,7 @@ const (
 )
 
 // errNotStored is of a status of an approval that the API server has accepted and changed.
-var errNotStored = errors.New("the API server has stored another status of a RolloutApproval than that which was written: update the definition rolloutapprovals.everynode.dev, or remove the webhook that changes it")
+var errNotStored = errors.New("the API server has stored another status of a RolloutApproval than that which was written: update the CRD rolloutapprovals.everynode.dev, or remove the webhook that changes it")
 
 // work writes the status of a policy and those of its approvals, and reports whether a write took long.
 func (s *Store) work(ctx context.Context, name types.NamespacedName) (slow bool) {

@@ -32,7 +32,7 @@ func (s *Store) Missing(ctx context.Context) (string, error) {
 		err := s.live.List(ctx, list, client.Limit(1))
 		switch {
 		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-			return fmt.Sprintf("the definition %s.%s does not exist: %s", resource, kruise.Group, remedyDefinition), nil
+			return fmt.Sprintf("the CRD %s.%s does not exist: %s", resource, kruise.Group, remedyDefinition), nil
 		case apierrors.IsForbidden(err):
 			return fmt.Sprintf("the manager may not read %s.%s: %s", resource, kruise.Group, remedyRights), nil
 		case err != nil:

@@ -74,7 +74,7 @@ func (f *Pods) Nodes(ctx context.Context, job types.NamespacedName, selector *me
 	return nodes, known
 }
 
-// End ends what was begun for a job.
+// End stops following the pods of a job.
 func (f *Pods) End(job types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

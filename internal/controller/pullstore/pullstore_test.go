@@ -157,8 +157,8 @@ func TestWhatAClusterLacks(t *testing.T) {
 	resource := schema.GroupResource{Group: "apps.kruise.io", Resource: "nodeimages"}
 	for want, refusal := range map[string]error{
 		"": nil,
-		"the definition nodeimages.apps.kruise.io does not exist: apply what image pulls need (kubectl apply --server-side -f config/kruise), or install OpenKruise": apierrors.NewNotFound(resource, ""),
-		"the manager may not read nodeimages.apps.kruise.io: bind the ClusterRole everynode-manager-image-pulls to the service account of the manager":               apierrors.NewForbidden(resource, "", nil),
+		"the CRD nodeimages.apps.kruise.io does not exist: apply what image pulls need (kubectl apply --server-side -f config/kruise), or install OpenKruise": apierrors.NewNotFound(resource, ""),
+		"the manager may not read nodeimages.apps.kruise.io: bind the ClusterRole everynode-manager-image-pulls to the service account of the manager":        apierrors.NewForbidden(resource, "", nil),
 	} {
 		c := server(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if _, ok := list.(*v1beta1.NodeImageList); ok && refusal != nil {

@@ -26,7 +26,7 @@ import (
 // through all objects of a kind: the watch of nodes, of which there are many, waits for it. Its context is that of the watches.
 type Handler func(ctx context.Context, obj, old client.Object)
 
-// Watches fill a Store, but for the nodes, which it is handed. Make them with NewWatches.
+// Watches fill a Store, except for the nodes, which Nodes receives from their reader. Create them with NewWatches.
 type Watches struct {
 	cache    cache.Cache
 	handlers map[string][]Handler

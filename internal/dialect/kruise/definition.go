@@ -19,7 +19,7 @@ func Definitions() schema.GroupVersionResource {
 }
 
 // OwnDefinition reports whether a CustomResourceDefinition of apps.kruise.io is Everynode's: it has the label, and says nothing that only OpenKruise's says. The
-// label alone is not enough: it stays when OpenKruise's definition is applied over Everynode's by server-side apply. Everything else may differ between
+// label alone is not enough: it stays when OpenKruise's CRD is applied over Everynode's by server-side apply. Everything else may differ between
 // versions of Everynode.
 func OwnDefinition(crd *unstructured.Unstructured) bool {
 	if crd.GetLabels()[everynode.PartOf] != everynode.PartOfValue {
@@ -32,12 +32,12 @@ func OwnDefinition(crd *unstructured.Unstructured) bool {
 }
 
 // ServedDefinition reports whether the API server serves the objects of a CustomResourceDefinition in the version that the dialect reads. Where it does not, every
-// request for them is answered 404, as where there is no definition.
+// request for them is answered 404, as where there is no CRD.
 func ServedDefinition(crd *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	return slices.ContainsFunc(conditions, func(c any) bool {
 		condition, _ := c.(map[string]any)
-		// Names that another definition takes later do not end what is established.
+		// Names that another CRD takes later do not end what is established.
 		return (condition["type"] == "Established" || condition["type"] == "NamesAccepted") && condition["status"] == "True"
 	}) && slices.ContainsFunc(versions(crd), func(version map[string]any) bool {
 		return version["name"] == kruiseapi.VersionStored && version["served"] == true

@@ -168,8 +168,7 @@ func unopened(p *corev1.Pod, gate corev1.PodConditionType) bool {
 	return hasGate(p, gate) && condition(p, gate) == nil
 }
 
-// stranded reports whether the hook keeps a pod not ready that is not prepared to be deleted: the preparation ended halfway, and it
-// has not been taken up again.
+// stranded reports whether the hook keeps a pod not ready that is not prepared to be deleted: the preparation was interrupted and has not been resumed.
 func stranded(p *corev1.Pod) bool {
 	return hasGate(p, kruise.KruisePodReady) && HeldByHook(p) &&
 		p.Labels[kruise.LifecycleState] != kruise.LifecyclePreparingDelete
@@ -256,9 +255,11 @@ const (
 // restarted the old image before, it has reported a new one since.
 const arrivesWithin = time.Minute
 
-// arrivalOf reports whether the node has seen the pod's newest generation, where it reports that, and every container whose image was changed is
-// another one than before, or runs the image that a change was undone to. A new tag of the same digest counts, since the container is recreated all the same; a state that OpenKruise
-// wrote has nothing but image IDs to go by.
+// arrivalOf returns how far a change in place has reached the node. It has arrived when the kubelet has
+// observed the newest generation of the pod (if it reports that), and each container whose image was changed
+// has been recreated, or runs the image that a change was undone to. A new tag of the same digest counts,
+// because the kubelet recreates the container in this case too. A state that OpenKruise wrote contains only
+// image IDs to compare.
 func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 	if p.Status.ObservedGeneration != 0 && p.Status.ObservedGeneration < p.Generation {
 		return arrivalAwaited

@@ -198,7 +198,7 @@ func (p *Publisher) conversion(ctx context.Context, name string, bundle []byte) 
 	}
 	if !kruise.OwnDefinition(crd) {
 		return fmt.Errorf("customresourcedefinition %s is not Everynode's: it has no label %s: %s, or it is OpenKruise's; its conversion is not changed "+
-			"(apply Everynode's definition over it when nothing else uses it any more)", name, everynode.PartOf, everynode.PartOfValue)
+			"(apply Everynode's CRD over it when nothing else uses it any more)", name, everynode.PartOf, everynode.PartOfValue)
 	}
 	config := p.clientConfig(p.ConversionPath, bundle)
 	clientConfig, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&config)

@@ -24,7 +24,7 @@ const (
 )
 
 // watch returns a channel that receives when one of the objects of p has changed. A client that replaces a configuration
-// or a definition takes away how the API server reaches the webhooks: until it is published again, no Advanced DaemonSet
+// or a CRD takes away how the API server reaches the webhooks: until it is published again, no Advanced DaemonSet
 // can be written, or its versions are not converted. A watch that fails is repeated; p looks once per interval anyway.
 func (p *Publisher) watch(ctx context.Context) <-chan struct{} {
 	changed, wake := make(chan struct{}, 1), make(chan struct{})

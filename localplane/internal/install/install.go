@@ -70,7 +70,7 @@ func (i *Installer) Own(ctx context.Context) error {
 }
 
 // Apply applies all YAML files below root in the order of their names, except the omitted kinds, and returns the number
-// of objects. It waits for each custom resource definition to be established.
+// of objects. It waits for each CRD to be established.
 func (i *Installer) Apply(ctx context.Context, root fs.FS, leaveOut []string) (int, error) {
 	objects, err := Read(root)
 	if err != nil {
@@ -198,7 +198,7 @@ func webhooks(obj *unstructured.Unstructured) []map[string]any {
 	return found
 }
 
-// mapping returns the resource of an object. An unknown kind may belong to a definition that was just applied.
+// mapping returns the resource of an object. An unknown kind may belong to a CRD that was just applied.
 func (i *Installer) mapping(obj *unstructured.Unstructured) (*meta.RESTMapping, error) {
 	gvk := obj.GroupVersionKind()
 	mapping, err := i.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
