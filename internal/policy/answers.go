@@ -16,7 +16,7 @@ import (
 // maxMeasurements is how many measurements of an analysis a status has.
 const maxMeasurements = 10
 
-// health is what the analyses of a wave have found out.
+// health is the combined result of the analyses of a wave.
 type health struct {
 	// passing is whether the answer to each of them is Pass, and stayed whether it was since the last decision.
 	passing, stayed bool
@@ -54,7 +54,7 @@ func (r *run) analyse(k int, st *v1alpha1.WaveStatus) health {
 	return h
 }
 
-// deadline finds out whether an analysis has had no answer for too long.
+// deadline determines whether an analysis has had no answer for too long.
 func (r *run) deadline(a *Analysis, as *v1alpha1.AnalysisStatus) {
 	if as.UnknownFor == nil {
 		return
@@ -176,7 +176,7 @@ func (r *run) holdOverdue(wave string) {
 	r.out.Status.Wave = wave
 }
 
-// answersChanged makes the events of what analyses and alerts have found out since the last decision.
+// answersChanged creates the events for results of analyses and alerts since the last decision.
 func (r *run) answersChanged() {
 	st := r.out.Status
 	for i := range st.Analyses {

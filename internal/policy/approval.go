@@ -44,7 +44,7 @@ func (r *run) counts(a *v1alpha1.RolloutApproval) bool {
 	}
 }
 
-// findAttempt finds out which attempt of the rollout is active: the one that the status has, or a later one that a Retry has begun. A Retry whose state is not
+// findAttempt determines which attempt of the rollout is active: the one in the status, or a later one that a Retry has begun. A Retry whose state is not
 // stored has only been asked for.
 func (r *run) findAttempt() {
 	r.begun = 1

@@ -33,7 +33,7 @@ func (r *run) findCommitted() {
 	}
 }
 
-// newestMark is the revision with the newest mark, but for one revision; rollout.NoRevision if there is none. Of equal marks, which have the highest number,
+// newestMark returns the revision with the newest mark, excluding one revision; rollout.NoRevision if there is none. Of equal marks, which have the highest number,
 // that of the newer revision counts.
 func (r *run) newestMark(except int) int {
 	best, newest := int64(0), rollout.NoRevision

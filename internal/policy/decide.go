@@ -14,7 +14,7 @@ import (
 
 // Input is everything that Decide may look at.
 type Input struct {
-	// Snapshot is that of the decision which follows; its Gate is not looked at. Labels are those of its nodes, by index.
+	// Snapshot is the Snapshot of the decision that follows; its Gate is ignored. Labels are the labels of its nodes, by index.
 	Snapshot *rollout.Snapshot
 	Labels   []map[string]string
 	// Revisions belong to those of the Snapshot, by index; the last one may be missing, because it has not been written.
@@ -25,8 +25,8 @@ type Input struct {
 	Unread   bool
 	// OpenYurt is whether OpenYurt's own manager starts the updates that the annotations of the set ask for. The set is OnDelete then.
 	OpenYurt bool
-	// Approvals are those of the namespace, the oldest first. Unstored are the names of those whose state this process has given, and has not read back yet from
-	// the approval or from the status of its policy.
+	// Approvals are the approvals of the namespace, the oldest first. Unstored are the names of those whose
+	// state this process has set, but has not yet read back from the approval or from the status of its policy.
 	Approvals []v1alpha1.RolloutApproval
 	Unstored  map[string]bool
 	// Last is the outcome of the last decision for this set and policy, or what the status of the policy has of it (Restored); nil if nothing is known.
@@ -38,7 +38,7 @@ type Input struct {
 	Stored *v1alpha1.SetStatus
 	// Watch is what the last decision of this process noted of nodes; nil for nothing.
 	Watch *Watch
-	// Clocks are those of the last decision of this process; nil if it has made none.
+	// Clocks are the clocks of the last decision of this process; nil if it has made none.
 	Clocks *Clocks
 	// Answers are those that have been measured since the last decision, in their order, and Measuring is who measures.
 	Answers   []Answer
@@ -51,7 +51,7 @@ type Input struct {
 
 // Revision is what is known of a ControllerRevision, in addition to the Snapshot.
 type Revision struct {
-	// Name is that of the object; empty for one that has not been written.
+	// Name is the name of the object; empty for one that has not been written.
 	Name string
 	// Committed is the number in its mark; 0 for none.
 	Committed int64
@@ -88,7 +88,7 @@ type Result struct {
 	Revert int
 	// Watch is the Watch of the next decision.
 	Watch *Watch
-	// Clocks are those of the next decision.
+	// Clocks are the clocks for the next decision.
 	Clocks *Clocks
 	// MaxUnavailable further limits the budget of the set; nil for no limit.
 	MaxUnavailable *rollout.Quantity
@@ -105,7 +105,7 @@ type Result struct {
 	Starts bool
 	// UnderWay are the nodes in the middle of their update, for the other sets of the group; nil if that is not known, or there is no group.
 	UnderWay Nodes
-	// Down are those of them that have no available pod and wait for their next update.
+	// Down are the nodes among them that have no available pod and wait for their next update.
 	Down Nodes
 	// active is whether an update is active: otherwise a pod that is not available is not in the middle of one.
 	active bool
@@ -123,7 +123,7 @@ type run struct {
 	s   *rollout.Snapshot
 	p   *Policy
 	out Result
-	// template is the index of the revision that the template describes. It is that of the Snapshot too, unless nodes return to the committed one.
+	// template is the index of the revision that the template describes. It is also the index in the Snapshot, unless nodes return to the committed revision.
 	template int
 	// failure is why the target has failed; nil if it has not.
 	failure *everynode.Failure
@@ -141,7 +141,7 @@ type run struct {
 	holds    []rollout.VerdictKind
 	left     []bool
 	standing []rollout.Progress
-	// serving is that of the Snapshot, if it was needed.
+	// serving is computed from the Snapshot, if needed.
 	serving func(i int) bool
 	// restricts is whether the decision gets the gate.
 	restricts bool
@@ -285,7 +285,7 @@ func (r *run) revision(i int) Revision {
 	return Revision{}
 }
 
-// measure finds out how far each node is.
+// measure determines the progress of each node.
 func (r *run) measure() {
 	r.left, r.holds, r.standing = make([]bool, len(r.s.Nodes)), make([]rollout.VerdictKind, len(r.s.Nodes)), make([]rollout.Progress, len(r.s.Nodes))
 	standing := r.s.Progress()
@@ -343,7 +343,7 @@ func (r *run) stall(kind rollout.VerdictKind, reason, message string) {
 	r.block(reason, message)
 }
 
-// gate makes the gate of what has been found out.
+// gate builds the gate from the results.
 func (r *run) gate() {
 	if !r.restricts {
 		return

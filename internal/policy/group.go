@@ -88,7 +88,7 @@ type Neighbour struct {
 	Known bool
 	// UnderWay are its nodes in the middle of an update, or about to be.
 	UnderWay Nodes
-	// Down are those of them that have no available pod and wait for their update, which may be what makes one available.
+	// Down are the nodes among them that have no available pod and wait for their update, which may make one available.
 	Down Nodes
 	// First has one node of each place in which the neighbour waits for its turn and precedes the set that the decision is about.
 	First Nodes
@@ -126,7 +126,7 @@ const (
 	isUnread
 )
 
-// holders returns for each place who holds it; all is not nil if everything is held. zone is that of a node now, if it is known: the label may have
+// holders returns for each place who holds it; all is not nil if everything is held. zone is the current zone of a node, if it is known: the label may have
 // changed since the other set has decided.
 func (n *Neighbours) holders(zone func(node string) (string, bool)) (at map[string]holder, all *holder) {
 	if n.Unread {
@@ -289,7 +289,7 @@ const youngPod = 10 * time.Minute
 func (r *run) stranded(i int) bool { return r.out.active && r.broken(i, false) }
 
 // down returns the nodes that count as being in the middle of an update, because their pod is not available, and wait for their next one, which has not begun. A set
-// may start there while others are in the same state: it takes nothing away, and otherwise each could wait for the other one.
+// may start there while others are in the same state: no available pod is lost, and otherwise each set could wait for the other.
 func (r *run) down() Nodes {
 	nodes := Nodes{}
 	for i := range r.standing {

@@ -30,7 +30,7 @@ type LedgerEntry struct {
 	Group string
 	// UnderWay are the nodes in the middle of their update, Waits those on which only the group keeps the set from an update.
 	UnderWay, Waits Nodes
-	// Down are those of UnderWay that have no available pod and wait for their next update.
+	// Down are the nodes of UnderWay that have no available pod and wait for their next update.
 	Down Nodes
 	// Held is whether the set waits for any other, also for one of which nothing is known.
 	Held bool

@@ -57,13 +57,13 @@ type Notice struct {
 	Attempt int64
 	// Wave is empty for a notice that is about no wave.
 	Wave string
-	// Counts are those of the wave, or of the whole set; nil if they are not known.
+	// Counts are the counts of the wave, or of the whole set; nil if they are not known.
 	Counts *NoticeCounts
 	// At is when it happened.
 	At rollout.Time
 	// Occurrence is when the wave became complete, in seconds since 1970: it may become so again. It is 0 for what happens once.
 	Occurrence int64
-	// Reason is why, and Next what follows: sentences for people. Next may be empty.
+	// Reason explains why, and Next what follows, as human-readable sentences. Next may be empty.
 	Reason, Next string
 	// Repeated is whether an earlier process may have sent it.
 	Repeated bool

@@ -35,7 +35,7 @@ type Policy struct {
 	TopologyKey string
 	// Group is the concurrency group; nil for none.
 	Group *Group
-	// Waves are those of the specification, and the one for the remaining nodes.
+	// Waves are the waves of the specification, and one for the remaining nodes.
 	Waves   []Wave
 	Windows []Window
 	Freezes []Freeze
@@ -44,7 +44,7 @@ type Policy struct {
 	// Failure is when a revision has failed; nil if revisions are not judged. Undo is how nodes return to the committed revision.
 	Failure *Failure
 	Undo    Undo
-	// Analyses are those of the specification, and Alerts are those that hold updates; nil for none.
+	// Analyses are the analyses of the specification, and Alerts are the alerts that hold updates; nil for none.
 	Analyses []Analysis
 	Alerts   *Alerts
 	// WaveHealthy is whether the policy is ready after each wave that is complete.

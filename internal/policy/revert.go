@@ -91,7 +91,7 @@ func (r *run) reverted() (rejected string, is bool) {
 	return last.RejectedRevision, just || last.TargetRevision == last.CommittedRevision
 }
 
-// findReverted finds out whether nodes must still return from a revision because Everynode has changed the template back.
+// findReverted determines whether nodes must still return from a revision because Everynode has changed the template back.
 func (r *run) findReverted() {
 	rejected, is := r.reverted()
 	if !is || r.in.Last.Phase == v1alpha1.PhaseComplete {

@@ -22,13 +22,13 @@ type Watch struct {
 
 // watched is what is noted of a node.
 type watched struct {
-	// uid is that of the pod of the revision; empty before there is one.
+	// uid is the UID of the pod of the revision; empty before it exists.
 	uid string
 	// down is how long the node has had no available pod of the revision, as far as that counts. Before its update it is how long it has not been ready.
 	down time.Duration
 	// age is how long the node has had that pod.
 	age time.Duration
-	// restarts are those of the pod that do not count.
+	// restarts is the number of restarts of the pod that do not count.
 	restarts uint16
 	// before is whether the node had no available pod when its update began, and has had none since.
 	before bool
