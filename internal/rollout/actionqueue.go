@@ -14,7 +14,7 @@ type actionQueue struct {
 	// starts: deletes of those that cannot stay, and what has begun before. update is what an update starts. again is what must be done
 	// on nodes where the last write was refused: most likely it will be again, and nothing may wait for it.
 	finish, missing, broken, update, again []Action
-	// turn is that of the node which is being visited.
+	// turn is the turn of the node that is being visited.
 	turn turn
 	cut  bool
 }

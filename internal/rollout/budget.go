@@ -15,14 +15,14 @@ type budgetUsage struct {
 	// spare is the number of available pods beyond the desired number that an update with surge may still remove.
 	spare int
 	// earlier counts the nodes that are charged only for what earlier versions may have done to them; begun those that are ready and
-	// have a pod of the wanted revision, or where the plan starts its update, but for the untouched ones.
+	// have a pod of the wanted revision, or where the plan starts its update, except the untouched ones.
 	earlier, begun int
-	// starts counts the updates that this plan starts, taken those of them that take an available pod away. Gate limits both.
+	// starts counts the updates that this plan starts, and taken counts those of them that remove an available pod. Gate limits both.
 	starts, taken int
 }
 
 // charge returns whether a node uses a slot of the update budget and adds it to the usage. A node that must not run the pod,
-// or is gone, is never charged: nothing that happens there takes service away from a node that should have it.
+// or is gone, is never charged: nothing that happens there affects a node that should run the pod.
 func (d *decision) charge(t *nodeContext) bool {
 	if !d.usable || d.in.Set.Strategy != RollingUpdate || !d.counts(t) || d.hold(t.index) == WaitProgressive {
 		return false

@@ -37,10 +37,10 @@ type decision struct {
 	wake      Time
 	// announcementsDue is whether some pod says something else than it should of whether there is a newer revision.
 	announcementsDue bool
-	// holds has for each node what holds it back; nil when the limits of the set hold none back. gating is whether a policy may.
+	// holds contains for each node what holds it back; nil if the limits of the set hold no node back. gating reports whether a policy may hold nodes back.
 	holds  []VerdictKind
 	gating bool
-	// order is that of newestFirst, once it is needed.
+	// order is the result of newestFirst, computed when needed.
 	order []int
 	// scratch holds the pods of the node being visited when they did not come in order of age.
 	scratch []Pod

@@ -149,7 +149,7 @@ func (d *decision) inHistory(revision int) bool {
 	return revision >= 0 && revision < len(d.in.Revisions)
 }
 
-// hold is what holds a node back, notHeld for nothing. Where only a policy can hold nodes back this is found out here, so that a node where all is well costs nothing.
+// hold is what holds a node back, notHeld for nothing. Where only a policy can hold nodes back, this is evaluated here, so that a healthy node costs nothing.
 func (d *decision) hold(i int) VerdictKind {
 	switch {
 	case d.holds != nil:

@@ -173,7 +173,7 @@ type Node struct {
 	// Blocked, when not empty, is why a write for this node was refused in a way that trying again at once cannot
 	// fix (for example "pod name ds-abc is taken by a pod of another owner"). No pod is created here while it is set.
 	Blocked string
-	// Refusal is that of the last write for this node; nil if there was none. The next one comes after all else, and not before its time.
+	// Refusal is the refusal of the last write for this node; nil if there was none. The next write comes after all others, and not before Refusal allows it.
 	Refusal *Refusal
 	// Last is the index of the revision that the node's last pod had, or that it was to get next when that pod was deleted
 	// for an update; NoRevision when nothing is known. It is looked at when a pod is missing on a node that is held.

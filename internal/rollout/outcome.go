@@ -8,7 +8,7 @@ import "slices"
 type Outcome struct {
 	// Done is whether the action took effect.
 	Done bool
-	// Obstacle is why the action could not be carried out, or that it is not clear whether it was, for people; empty for no reason.
+	// Obstacle is a human-readable reason why the action was not carried out, or why its outcome is unclear; empty if there is none.
 	Obstacle string
 }
 
@@ -47,7 +47,7 @@ func (p *Plan) block(node int, why string) {
 	p.Verdicts[node] = Verdict{Kind: Blocked, Charged: p.Verdicts[node].Charged}
 }
 
-// Obstacle is why the next write for a node of the Snapshot cannot be sent or was not carried out, for people; empty for no reason.
+// Obstacle returns a human-readable reason why the next write for a node of the Snapshot cannot be sent or was not carried out; empty if there is none.
 func (p *Plan) Obstacle(s *Snapshot, node int) string {
 	n := s.Nodes[node]
 	if why, blocked := p.Obstacles[node]; blocked {

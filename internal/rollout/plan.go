@@ -58,12 +58,12 @@ type Action struct {
 	Node int
 	// Pod and UID name the pod; a Create has none.
 	Pod, UID string
-	// Revision is the index of the revision of a Create or Patch; else it is that of the pod, maybe NoRevision.
+	// Revision is the index of the revision of a Create or Patch; otherwise the revision of the pod, which may be NoRevision.
 	Revision int
 	// Reason is the verdict that this action carries out. It is the node's verdict, except on a node with several actions:
 	// there the node's verdict is the reason of the first of them.
 	Reason VerdictKind
-	// Detail is that of the verdict.
+	// Detail is the detail of the verdict.
 	Detail Detail
 	// Evict is whether a Prepare is due to the node, which must not run the pod, and to no update.
 	Evict bool
@@ -113,7 +113,7 @@ const (
 	DetailMinReadyPending // the pod has not been ready for Set.MinReady yet, and more nodes are charged than may be
 )
 
-// Budget is the update budget of one plan, for people and metrics.
+// Budget is the update budget of one plan, for display and metrics.
 type Budget struct {
 	// Limit is the number of nodes that may be unavailable (or surging, when Surge is set) at once.
 	Limit int
@@ -124,7 +124,7 @@ type Budget struct {
 	UsedByUpdate, UsedByOthers, UsedByUnreachable int
 }
 
-// Status holds the numbers of a DaemonSet status; the meaning of each is that of apps/v1.
+// Status holds the numbers of a DaemonSet status; each has the same meaning as in apps/v1.
 type Status struct {
 	Desired, Current, Misscheduled, Ready, Updated, Available, Unavailable int
 }

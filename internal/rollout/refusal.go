@@ -13,7 +13,7 @@ type Refusal struct {
 	Of ActionKind
 }
 
-// Obstacle is what blocks the next write for the node, for people; empty if nothing does.
+// Obstacle describes what blocks the next write for the node; empty if nothing does.
 func (n *Node) Obstacle() string {
 	switch {
 	case n.Refusal == nil:

@@ -77,9 +77,9 @@ func (d *decision) removeInTime(i int) bool {
 	return true
 }
 
-// freeToReplace reports whether to replace an old pod takes nothing away. Of a doubtful one this is not known, so it counts as what costs more: without surge
-// as unavailable, for which it is charged already; with surge as one that still serves, and to which a second one is not added for nothing.
-// The same goes for one that is ready, but not for long enough.
+// freeToReplace reports whether an old pod can be replaced without losing an available pod. Of a doubtful one this is not known, so it
+// counts as what costs more: without surge as unavailable, for which it is charged already; with surge as one that still serves, and to
+// which a second one is not added for nothing. The same goes for one that is ready, but not for long enough.
 func (d *decision) freeToReplace(p *Pod) bool {
 	if d.surge && !p.preparing() {
 		return !d.available(p) && !d.minReadyPending(p)

@@ -4,11 +4,12 @@ package rollout
 
 import "time"
 
-// resolution is that of the times which the API server keeps.
+// resolution is the resolution of the times that the API server stores.
 const resolution = time.Second
 
-// attributeDown finds out whether a node that is not ready is charged to an update that leaves such nodes out. It is charged (DetailDownAfterUpdate) unless
-// the times prove that no update is why it went down.
+// attributeDown determines whether a node that is not ready is charged to an update that leaves such nodes
+// out. It is charged (DetailDownAfterUpdate) unless the times prove that no update is the reason why it went
+// down.
 func (d *decision) attributeDown(t *nodeContext) {
 	n := t.node
 	switch {

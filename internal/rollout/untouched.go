@@ -3,7 +3,7 @@
 package rollout
 
 // visitUntouched is visitNode for a node where all is well, and says whether it was one. On most nodes of most clusters one pod runs, of the wanted
-// revision, and is available, so what the long way would find out about it is written down here: nothing. It counts what
+// revision, and is available, so the result of the full evaluation is known in advance: there is nothing to do. It counts what
 // the long way counts, and gives the same verdict; a test goes both ways.
 func (d *decision) visitUntouched(i int) bool {
 	n := &d.in.Nodes[i]

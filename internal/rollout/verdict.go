@@ -103,7 +103,7 @@ const (
 	ToneBad                // a person may be needed
 )
 
-// groupRow is what there is to know of a group. Its order is that of the constants.
+// groupRow describes a group. The rows are in the order of the constants.
 type groupRow struct {
 	tone    Tone
 	waiting bool
@@ -159,7 +159,7 @@ const (
 	AlertHook    Alert = "EverynodeHookNotReleased" // a preDelete hook holds a pod
 )
 
-// causeRow is what there is to know of a cause.
+// causeRow describes a cause.
 type causeRow struct {
 	// continues is whether the wait ends, or should, without a person.
 	continues bool
@@ -193,7 +193,7 @@ const (
 	startsUpdate             // the update of the node starts: the old pod is deleted or changed, or gets a new one next to it
 )
 
-// verdict is what there is to know of a kind of verdict. A new kind needs a constant and a row in this file, and the rule that gives it.
+// verdict describes a kind of verdict. A new kind needs a constant and a row in this file, and the rule that gives it.
 type verdict struct {
 	// name is the name in tables and JSON, and the value of the metric label "verdict".
 	name, sentence string
@@ -281,7 +281,7 @@ func (k VerdictKind) row() *verdict {
 // String returns the name of a kind, for machines, tables and metrics.
 func (k VerdictKind) String() string { return k.row().name }
 
-// Sentence returns what a kind means, for people; Node.Obstacle has more to say about Blocked.
+// Sentence returns the meaning of a kind as a sentence; Node.Obstacle has the details of Blocked.
 func (k VerdictKind) Sentence() string { return k.row().sentence }
 
 // Group is the group of a kind.
@@ -328,7 +328,7 @@ const detailCount = int(DetailMinReadyPending) + 1
 // String returns the name of a detail; empty for none.
 func (d Detail) String() string { return d.text()[0] }
 
-// Sentence returns what a detail means, for people; empty for none.
+// Sentence returns the meaning of a detail as a sentence; empty for none.
 func (d Detail) Sentence() string { return d.text()[1] }
 
 func (d Detail) text() [2]string {
