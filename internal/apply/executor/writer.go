@@ -74,8 +74,10 @@ type Revisions interface {
 	Delete(ctx context.Context, namespace, name string, uid types.UID) error
 }
 
-// NewPods returns Pods on a real API server. Pods are sent in the client's own encoding, protobuf, or as JSON, undecoded, where our types would lose
-// something of the template; answers come in the client's own encoding. But for List, the limit of the client is left to Pace, so that waiting for it does not look like a slow server; and so are answers that ask for a pause.
+// NewPods returns Pods on a real API server. Pods are sent in the client's own encoding, protobuf, or as
+// JSON, undecoded, where our types would lose fields of the template; answers come in the client's own
+// encoding. But for List, the limit of the client is left to Pace, so that waiting for it does not look like
+// a slow server; and so are answers that ask for a pause.
 func NewPods(c kubernetes.Interface) Pods { return livePods{c, writeTimeout} }
 
 // NewSlowPods is NewPods for a SlowLane.
