@@ -22,5 +22,5 @@
 // An event costs O(1) for a pod and O(sets) for a node whose labels, taints or existence changed; nothing else is
 // evaluated again. Placement of a whole set is evaluated again only when its template changed.
 //
-// The package is pure but for one mutex; the informers that feed it are in package feed below it.
+// Except for one mutex, the package is pure; the package informers, below this one, fills the index.
 package clustercache

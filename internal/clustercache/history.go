@@ -91,8 +91,9 @@ func (r *Resolved) Sources(setName string, hashes map[string]bool) map[int]bool 
 	return sources
 }
 
-// History is what a Snapshot needs of it. Duplicates of the current revision count as the current one; a template without a
-// revision counts as one that comes after all others, but for an external set, whose template has the revision that another controller gives it.
+// History is what a Snapshot needs of it. Duplicates of the current revision count as the current one; a
+// template without a revision counts as newer than all others, except for an external set: its template has
+// the revision that the other controller assigns.
 func (r *Resolved) History(w *dialect.Workload) History {
 	h := History{Of: w, Update: r.Current, Index: make(map[string]int, len(r.Entries)), Generation: -1}
 	for i, e := range r.Entries {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package informers fills a clustercache.Index from a cluster: it watches nodes, pods, ControllerRevisions and the daemon sets of the
-// dialects, and hands each event straight to the index. No object is kept, but for the templates of sets: while the list of all pods or
+// dialects, and hands each event straight to the index. No object is kept, except the templates of sets: while the list of all pods or
 // nodes is streamed, it is held as records.
 //
 // Only the leader starts a Feed, after it was elected: each watch begins with
@@ -68,7 +68,7 @@ type Feed struct {
 	streams atomic.Pointer[[]*stream]
 }
 
-// errRestored ends a Start that has found out that the storage was restored.
+// errRestored is returned by a Start that detects that the storage was restored.
 var errRestored = errors.New("the storage of the API server was restored from an earlier moment")
 
 // stream is one reflector and the store that it fills.
