@@ -80,7 +80,7 @@ func (d *decision) selector() (func(*Node) bool, error) {
 	}
 }
 
-// count finds out how far each node is, and drafts leaving what the job does not want any more. Where it follows pods, a node that
+// count determines the state of each node, and drafts the removal of images that the job no longer wants. Where it follows pods, a node that
 // it has begun stays with it: the pod may be gone by the time the image is there.
 func (d *decision) count(chosen func(*Node) bool) {
 	follows := d.in.Job.Spec.PodSelector != nil

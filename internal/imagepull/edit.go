@@ -15,7 +15,7 @@ import (
 // Edit changes images in the specification of one NodeImage.
 type Edit struct {
 	Node string
-	// ResourceVersion is that of the NodeImage that the edit was decided on.
+	// ResourceVersion is the resourceVersion of the NodeImage from which the edit was computed.
 	ResourceVersion string
 	// Images are the images as they are to be; nil removes one.
 	Images map[string]*v1beta1.ImageSpec

@@ -59,7 +59,7 @@ func judge(status *v1beta1.ImagePullJobStatus, job *v1beta1.ImagePullJob, h heal
 // health is which condition of a job is True, and its reason.
 type health struct{ kind, reason string }
 
-// health is that of a job that can run.
+// health returns the health of a job that can run.
 func (d *decision) health() health {
 	switch left := len(d.active) + len(d.waiting); {
 	case left == 0 && len(d.failed) > 0:

@@ -20,7 +20,7 @@ type Snapshot struct {
 	Order []string
 	// Secrets are where the agents find the pull secrets of the job.
 	Secrets []v1beta1.ReferenceObject
-	// Refused has for nodes why the API server has refused the last change of their NodeImage, or has given no clear answer to it.
+	// Refused contains, for each node, why the API server refused the last change of its NodeImage, or gave no clear answer to it.
 	Refused map[string]string
 	// Hold, if not empty, says why no further node may begin. Secrets are not looked at then.
 	Hold string

@@ -30,7 +30,7 @@ const (
 
 // Claim is a request for room in NodeImages.
 type Claim struct {
-	// Namespace is that of the job.
+	// Namespace is the namespace of the job.
 	Namespace string
 	// Awaited is whether an update waits for the image.
 	Awaited bool

@@ -221,8 +221,9 @@ func (s *Sweep) limit(tag *v1beta1.ImageTagSpec, report *v1beta1.ImageTagStatus)
 	return why, end
 }
 
-// trustedTime is a time that a node has given of its own clock, if it lies between the order and now, give or take what clocks may differ; else it
-// is that of the order. A node must not keep its place in a job by a time that has yet to come.
+// trustedTime returns a time that a node has reported, if it lies between the order and now, with a tolerance
+// for differences between clocks; otherwise it returns the time of the order. A node must not keep its place
+// in a job by reporting a time in the future.
 func (s *Sweep) trustedTime(t *metav1.Time, ordered time.Time) time.Time {
 	if t == nil || t.Time.Before(ordered) || t.Time.After(s.Now.Add(mostBackoff)) {
 		return ordered

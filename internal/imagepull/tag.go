@@ -168,8 +168,8 @@ func keepOutcome(tag *v1beta1.ImageTagSpec, last *v1beta1.ImageTagStatus) {
 	}
 }
 
-// outcome is how a tag has ended for the job with that UID, which owns it; empty if it has not. What a job once had, another job takes not
-// away, and what another one has pulled since is there for all.
+// outcome is how a tag has ended for the job with that UID, which owns it; empty if it has not. The outcome
+// of one job is kept when another job orders the tag again, and a later successful pull counts for all jobs.
 func outcome(tag *v1beta1.ImageTagSpec, last *v1beta1.ImageTagStatus, job types.UID) v1beta1.ImagePullPhase {
 	kept := v1beta1.ImagePullPhase("")
 	for i := range tag.OwnerReferences {
