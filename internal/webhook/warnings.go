@@ -36,7 +36,7 @@ type collection struct {
 	texts []string
 }
 
-// warningCode is the only code of warnings that are for people to read.
+// warningCode is the only code of human-readable warnings.
 const warningCode = 299
 
 func (c *collection) add(code int, text string) {
