@@ -49,11 +49,11 @@ type options struct {
 
 	pullSecretNamespaces []string
 
-	// providers are those of the file analysisProviders, which policies may name.
+	// providers are the providers in the file analysisProviders; policies may name them.
 	analysisProviders string
 	providers         analyses.Providers
 
-	// targets are those of the file notificationTargets, which are notified of rollouts; nil for none.
+	// targets are the targets in the file notificationTargets, which are notified of rollouts; nil for none.
 	notificationTargets string
 	targets             *notifications.Targets
 

@@ -94,9 +94,9 @@ func kruiseDefinitions() []string {
 	return names
 }
 
-// checkDefinitions finds out whether the dialect of OpenKruise can be served. Where its CRDs are not Everynode's or may not be read, or that of its sets is missing, it
-// is left out, and no object of it is touched; that is an error only where nothing else would be left to do. Where another CRD is missing
-// there are no image pulls.
+// checkDefinitions determines whether the dialect of OpenKruise can be served. Where its CRDs are not Everynode's or may not be read, or
+// that of its sets is missing, it is left out, and no object of it is touched; that is an error only where nothing else would be left to
+// do. Where another CRD is missing there are no image pulls.
 func checkDefinitions(ctx context.Context, client dynamic.Interface, o *options) error {
 	found, err := readDefinitions(ctx, client)
 	if apierrors.IsForbidden(err) {
@@ -118,7 +118,7 @@ type definitions struct {
 	missing, foreign []string
 	// unreadable is whether the manager was not allowed to read them.
 	unreadable bool
-	// uids are those of the CRDs that were read, by name. One that was deleted and created again has lost its objects, and has another UID.
+	// uids are the UIDs of the CRDs that were read, by name. A CRD that was deleted and created again has lost its objects, and has another UID.
 	uids map[string]types.UID
 	// prevent is why the dialect cannot be served; nil if it can.
 	prevent error
@@ -160,7 +160,7 @@ func readDefinitions(ctx context.Context, client dynamic.Interface) (found defin
 	return found, err
 }
 
-// checkDefinition finds out whether a resource is defined by Everynode, for only then are its versions converted, and whether the API server serves it. It
+// checkDefinition determines whether a resource is defined by Everynode, because only then are its versions converted, and whether the API server serves it. It
 // fails with a foreignError or a missingError, or because the CRD cannot be read.
 func checkDefinition(ctx context.Context, client dynamic.Interface, name string) (types.UID, error) {
 	crd, err := client.Resource(kruise.Definitions()).Get(ctx, name, metav1.GetOptions{})
