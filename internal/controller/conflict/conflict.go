@@ -101,7 +101,7 @@ func (g *Guard) Run(ctx context.Context) {
 		if err == nil {
 			again = g.decide(ctx, other)
 		} else if ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Could not find out whether another controller reconciles DaemonSets; trying again")
+			klog.FromContext(ctx).Error(err, "Could not determine whether another controller reconciles DaemonSets; retrying")
 		}
 		if !again {
 			g.sleep(ctx, err)

@@ -75,7 +75,7 @@ func (g *LeaseGuard) Run(ctx context.Context) {
 			again = g.decide(ctx, s.active)
 			first = false
 		case ctx.Err() == nil:
-			klog.FromContext(ctx).Error(err, "Could not find out whether another manager is active; retrying", "manager", g.other.Name)
+			klog.FromContext(ctx).Error(err, "Could not determine whether another manager is active; retrying", "manager", g.other.Name)
 			pause = time.Second
 		}
 		if again {

@@ -169,7 +169,7 @@ func (d *durations) result() everynode.Durations {
 	return r
 }
 
-// summary is that of at least one sample. A rollout moves on as nodes become free, so it takes as long as pods do on average, and not as most of them do: where
+// summary summarizes at least one sample. A rollout progresses as nodes become free, so it takes as long as pods do on average, and not as most of them do: where
 // half of the pods take 1 s and half of them 9 s, the usual duration is 5 s. A few pods that take very long do not count.
 func summary(samples []time.Duration) everynode.Duration {
 	sorted := slices.Sorted(slices.Values(samples))

@@ -75,7 +75,7 @@ func (p *pass) writeForms(ctx context.Context, h *clustercache.Resolved) (moved 
 	current := &h.Revisions[h.Current]
 	name := p.w.Name + "-" + current.Hash + "-" + missing[0].writer
 	taken := slices.ContainsFunc(h.Revisions, func(r clustercache.Revision) bool { return r.Name == name })
-	// To find out which hashes pods have goes over all of them, so it comes last.
+	// Collecting the hashes of pods iterates over all of them, so it comes last.
 	if len(validation.NameIsDNSSubdomain(name, false)) > 0 || !p.c.Index.LiveHashes(p.key)[current.Hash] {
 		return false
 	}

@@ -29,7 +29,7 @@ type Policies interface {
 	Of(set policy.Set) Governance
 	// Grouped returns the policies of a namespace that name a concurrency group.
 	Grouped(namespace string) []*policy.Policy
-	// Report takes what a pass has found out: the status is nil for a set without a policy. judged are approvals whose status is to be written. If more than one
+	// Report takes the results of a pass: the status is nil for a set without a policy. judged are approvals whose status is to be written. If more than one
 	// policy applies, each keeps what it remembers of the set (policy.InConflict).
 	Report(set policy.Set, of []*policy.Policy, status *v1alpha1.SetStatus, judged []v1alpha1.RolloutApproval)
 }

@@ -17,7 +17,7 @@ type groups struct {
 	of map[string]*ledger
 }
 
-// ledger is that of a namespace. A pass holds its lock from when it looks at the other sets of the group until its own decision is recorded, before
+// ledger records the groups of a namespace. A pass holds its lock from when it looks at the other sets of the group until its own decision is recorded, before
 // anything is written: of two sets that want to start at one place, the second one sees the first.
 type ledger struct {
 	mu sync.Mutex

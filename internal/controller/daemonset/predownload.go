@@ -131,7 +131,7 @@ func (p *pass) problem(a *lookahead, reason, format string, args ...any) {
 	p.recordEvent(reason, message)
 }
 
-// lookAhead finds out what there is to know before the decision, and has nodes wait whose images are not there.
+// lookAhead collects the state of image pulls before the decision, and makes nodes wait whose images are not present.
 func (p *pass) lookAhead(ctx context.Context, h *clustercache.Resolved, s *rollout.Snapshot) lookahead {
 	a, waits := lookahead{}, p.w.PullAhead.Wait
 	p.c.orders.wait(p.w.UID, p.key, waits)

@@ -27,7 +27,7 @@ type Templates interface {
 // refusal is a change of the template that was refused.
 type refusal struct {
 	text string
-	// generation is that of the set.
+	// generation is the generation of the set.
 	generation int64
 	retryAt    rollout.Time
 }

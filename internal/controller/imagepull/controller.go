@@ -121,8 +121,8 @@ func (c *Controller) imageChanged(_ context.Context, obj, old client.Object) {
 	}
 }
 
-// nodeChanged asks for a pass for all jobs that run, unless nothing has changed that matters to them. The watch of nodes waits for it, so to
-// find out which jobs these are is left to a worker, which does it once for many nodes.
+// nodeChanged asks for a pass for all jobs that run, unless nothing has changed that matters to them. The
+// watch of nodes waits for it, so a worker determines which jobs these are, once for many nodes.
 func (c *Controller) nodeChanged(_ context.Context, obj, old client.Object) {
 	now, ok := obj.(*corev1.Node)
 	before, was := old.(*corev1.Node)

@@ -64,7 +64,7 @@ func Declared() []Declaration {
 		verdicts:       {"everynode_set_verdicts", "gauge", "Nodes by verdict of the last decision.", []string{"dialect", "verdict"}, true},
 		budgetLimit:    {"everynode_set_budget_limit", "gauge", "Nodes that an update may make unavailable (or surge on) at once.", []string{"dialect"}, true},
 		budgetUsed:     {"everynode_set_budget_used", "gauge", "Nodes charged to the update budget, by cause: update (made unavailable by this set's own update), unreachable (the node is not ready) or other.", []string{"dialect", "cause"}, true},
-		lastProgress:   {"everynode_set_last_progress_seconds", "gauge", "When an update that is under way has last come further, in seconds since 1970: when it began, or when fewer nodes were left to it than ever before. A node is left until its new pod is available, also while it waits for people. It is absent while no update is in progress, while it only waits for people or for nodes that are not ready, and while another controller is active. Of several sets it is that of the set without progress for longest.", []string{"dialect"}, true},
+		lastProgress:   {"everynode_set_last_progress_seconds", "gauge", "When an active update last made progress, as a Unix timestamp: when it began, or when the number of remaining nodes reached a new minimum. A node remains until its new pod is available, also while the update waits for a user. It is absent while no update is in progress, while it only waits for people or for nodes that are not ready, and while another controller is active. Of several sets it is that of the set without progress for longest.", []string{"dialect"}, true},
 		decideSeconds:  {"everynode_decide_seconds", "histogram", "Time from taking a snapshot to having a plan.", []string{"dialect"}, false},
 		writes:         {"everynode_writes_total", "counter", "Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, busy, unclear).", []string{"verb", "result"}, false},
 		conflicts:      {"everynode_dialect_conflict", "gauge", "1 while a dialect writes nothing: another controller is at work, its CRDs are missing or not those of Everynode, or its daemon sets cannot be read.", []string{"dialect"}, false},
@@ -95,7 +95,7 @@ type Metrics struct {
 	notified *prometheus.CounterVec
 	files    *prometheus.GaugeVec
 
-	// Window is that of writes. It may be nil, and is to be set before the first Collect.
+	// Window limits writes. It may be nil, and must be set before the first Collect.
 	Window func() int
 	// Reading is whether this manager leads and does not know the cluster yet. It may be nil, and is to be set before the first Collect.
 	Reading func() bool
@@ -210,8 +210,8 @@ func (m *Metrics) MayNotify(targets, results []string) {
 	}
 }
 
-// Conflict records whether a dialect holds still because another controller is at work. Nothing is decided then, so no update comes further; when that
-// ends they look as if they had just begun.
+// Conflict records whether a dialect holds still because another controller is at work. Nothing is decided
+// then, so no update makes progress; when the conflict ends, updates look as if they had just begun.
 func (m *Metrics) Conflict(dialect string, yes bool) {
 	value := 0.0
 	if yes {

@@ -85,8 +85,7 @@ func (p progress) next(at standing) progress {
 	return is
 }
 
-// since is when the update that is under way has come further for the last time; 0 where none is, or where it waits for nodes alone that are not
-// ready.
+// since is when the active update last made progress; 0 if no update is active, or if it waits only for nodes that are not ready.
 func (p progress) since() rollout.Time {
 	if !p.rolling || !p.stuck {
 		return 0

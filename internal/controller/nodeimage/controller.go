@@ -72,7 +72,7 @@ func (c *Controller) nodeChanged(_ context.Context, obj, old client.Object) {
 	c.loop.Enqueue(anyOf(obj, old).GetName())
 }
 
-// jobChanged asks for a pass for the nodes of a job that is gone or has ended. Which these are a worker finds out, for it is a look at all.
+// jobChanged asks for a pass for the nodes of a job that is gone or has ended. A worker determines which nodes these are, because that requires a scan of all nodes.
 func (c *Controller) jobChanged(_ context.Context, obj, old client.Object) {
 	job, ok := anyOf(obj, old).(*v1beta1.ImagePullJob)
 	before, was := old.(*v1beta1.ImagePullJob)

@@ -13,7 +13,7 @@ import (
 // TypePrefix begins the attribute type of each event.
 const TypePrefix = "dev.everynode.rollout."
 
-// contentType is that of a CloudEvent in the structured mode.
+// contentType is the content type of a CloudEvent in structured mode.
 const contentType = "application/cloudevents+json; charset=UTF-8"
 
 // maxText is how long a sentence in an event may be.
@@ -61,7 +61,7 @@ type counts struct {
 // message is an event that is to be sent.
 type message struct {
 	id, kind, subject string
-	// namespace is that of the set.
+	// namespace is the namespace of the set.
 	namespace string
 	body      []byte
 	// queued is when it was put into the queue.

@@ -56,7 +56,7 @@ type Sender struct {
 	targets *Targets
 	// count counts a result of a target.
 	count func(target, result string)
-	// backoff is that of attempts to send one event.
+	// backoff is the delay between attempts to send one event.
 	backoff wait.Backoff
 }
 

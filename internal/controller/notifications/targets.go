@@ -34,7 +34,7 @@ const (
 // defaultSource is the attribute source where the file has none.
 const defaultSource = "/everynode"
 
-// Targets are those of a file.
+// Targets are the notification targets of a file.
 type Targets struct {
 	source string
 	all    []*target

@@ -30,7 +30,7 @@ type resource struct {
 	name, kind string
 	put        func(u *unstructured.Unstructured) error
 	remove     func(name types.NamespacedName)
-	// names are those of the objects that there are.
+	// names are the names of the existing objects.
 	names func() []types.NamespacedName
 }
 
@@ -133,7 +133,7 @@ func (s *Store) follow(ctx context.Context, r *resource) {
 		pause = lookAgain
 		switch {
 		case err != nil:
-			klog.FromContext(ctx).Error(err, "Could not find out whether rollout policies exist; trying again")
+			klog.FromContext(ctx).Error(err, "Could not determine whether rollout policies exist; retrying")
 			pause = time.Second
 		case there && stop == nil:
 			var watchCtx context.Context

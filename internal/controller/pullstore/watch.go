@@ -23,7 +23,7 @@ import (
 )
 
 // Handler is called when an object was added, changed (then old is not nil) or deleted (then obj is nil). It must neither block nor go
-// through all objects of a kind: the watch of nodes, of which there are many, waits for it. Its context is that of the watches.
+// through all objects of a kind: the watch of nodes, of which there are many, waits for it. It gets the context of the watches.
 type Handler func(ctx context.Context, obj, old client.Object)
 
 // Watches fill a Store, except for the nodes, which Nodes receives from their reader. Create them with NewWatches.
