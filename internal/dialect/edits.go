@@ -41,7 +41,7 @@ const (
 // Change is a change in place from one revision to another.
 type Change struct {
 	From, To map[string]any
-	// Hash is that of the revision To.
+	// Hash is the hash of the revision To.
 	Hash string
 	// CloseGate is whether the pod is not ready before the change and until its node runs it.
 	CloseGate bool
@@ -49,7 +49,7 @@ type Change struct {
 
 // Announcement is what a pod is to announce about a newer revision.
 type Announcement struct {
-	// UID is that of the pod.
+	// UID is the UID of the pod.
 	UID string
 	// Old is whether there is one, and Turned whether the pod has said otherwise, or nothing that can be read.
 	Old, Turned bool

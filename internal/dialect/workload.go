@@ -21,7 +21,7 @@ import (
 type Workload struct {
 	Namespace, Name string
 	UID             types.UID
-	// ResourceVersion is that of the object which was read.
+	// ResourceVersion is the resourceVersion of the object that was read.
 	ResourceVersion string
 	// Advanced is whether the set is of the API group apps.kruise.io, and not of apps.
 	Advanced   bool

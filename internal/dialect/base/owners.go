@@ -11,8 +11,9 @@ import (
 // FieldManager is the field manager of changes that the manager makes to the template of a set.
 const FieldManager = "everynode-manager"
 
-// people are the field managers of commands that a person types: each writes once, and leaves what others make of it later. kubectl apply is not among them, because
-// what it was given is in a file, which is applied again. Of all other managers it is not known, so they count as owners.
+// people are the field managers of interactive commands: each writes once, and does not revert later changes
+// by others. kubectl apply is not among them, because it applies a file, which may be applied again. Of all
+// other managers it is not known, so they count as owners.
 func people() []string {
 	return []string{
 		"kubectl", "kubectl-create", "kubectl-edit", "kubectl-patch", "kubectl-replace", "kubectl-rollout", "kubectl-set", "kubectl-everynode",

@@ -77,7 +77,7 @@ func hasNext(s *kruise.InPlaceState) bool {
 	return len(s.NextContainerImages)+len(s.NextContainerRefMetadata)+len(s.NextContainerResources) > 0
 }
 
-// halfway reports whether OpenKruise has left something of a change in place for later, whether or not that can be continued.
+// halfway reports whether OpenKruise has deferred a part of a change in place, whether or not it can be continued.
 func halfway(p *corev1.Pod) bool {
 	_, waits := annotation(p, kruise.InPlaceUpdateGrace, kruise.InPlaceUpdateGraceOld)
 	state, _ := stateOf(p)

@@ -163,7 +163,7 @@ func stageOf(kind rollout.VerdictKind) stage {
 	}
 }
 
-// stages are the nodes by stage: how many there are, and what there is to say of the first ones.
+// stages groups the nodes by stage, with the number of nodes and a description of the first ones.
 type stages [stageCount]struct {
 	count int
 	named []string

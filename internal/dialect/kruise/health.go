@@ -22,7 +22,7 @@ type health struct {
 	reason, message string
 }
 
-// report sets the three conditions. The message is that of the condition Progressing, so that they cause no writes of their own.
+// report sets the three conditions. They have the message of the condition Progressing, so that they cause no additional writes.
 func (h health) report(set func(appsv1.DaemonSetConditionType, verdict)) {
 	for _, kind := range []appsv1.DaemonSetConditionType{Ready, Reconciling, Stalled} {
 		v := verdict{corev1.ConditionFalse, h.reason, ""}

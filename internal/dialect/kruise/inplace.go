@@ -60,7 +60,7 @@ func InPlaceWithResize(from, to map[string]any) rollout.Change {
 	}
 }
 
-// sameBut reports whether two templates are the same but for what strip takes out. The default of a pull policy depends on the image, so defaults are set
+// sameBut reports whether two templates are equal except for what strip removes. The default of a pull policy depends on the image, so defaults are set
 // before that: one of the templates may have been stored without any, as OpenKruise does.
 func sameBut(from, to map[string]any, strip func(spec map[string]any)) bool {
 	return revision.Equal(stripped(from, strip), stripped(to, strip)) ||

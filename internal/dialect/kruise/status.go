@@ -31,8 +31,7 @@ func StatusPatch(w *dialect.Workload, s Status) ([]byte, bool) {
 	return base.StatusPatch(w, s.Status, more)
 }
 
-// Report is StatusPatch for a dialect.Report: it adds the conditions. They report a specification that cannot be honoured, and
-// that is all there is to observe of it.
+// Report is StatusPatch for a dialect.Report: it adds the conditions. They report a specification that cannot be honoured, and have no other observable effect.
 func Report(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
 	if fatal(w.Problems) >= 0 {
 		r.ObservedGeneration = w.Generation

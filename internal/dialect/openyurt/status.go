@@ -75,7 +75,7 @@ func degraded(w *dialect.Workload, r dialect.Report) map[string]any {
 	return change
 }
 
-// describe is the reason of the worst problem, and what there is to say of all.
+// describe returns the reason of the worst problem, and a message about all problems.
 func describe(problems []dialect.Problem) (reason, message string) {
 	worst := max(0, slices.IndexFunc(problems, func(p dialect.Problem) bool { return p.Fatal }))
 	sentences := make([]string, len(problems))
