@@ -5,7 +5,7 @@
 //
 // Each command creates one RolloutApproval, for the revision and the wave that the status of the policy shows. The manager decides what follows.
 //
-// Rule: a decision that would have no effect is refused with a remedy. spec.by is the name that the API server has for the user, so that the admission
+// Rule: a decision that would have no effect is refused with a remedy. spec.by is the name under which the API server knows the user, so that the admission
 // policy for approvals accepts it.
 package approve
 
@@ -201,7 +201,7 @@ func (v *verb) create(ctx context.Context, c *options.Clients, s *situation) err
 	return err
 }
 
-// userName returns the name that the API server has for the user; empty if that is not known, for example because the user is not authenticated.
+// userName returns the name under which the API server knows the user; empty if that is not known, for example because the user is not authenticated.
 func userName(ctx context.Context, c *options.Clients) string {
 	review, err := c.Kubernetes.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil || review == nil {

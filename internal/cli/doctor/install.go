@@ -97,7 +97,7 @@ func (p *installation) notInstalled(ctx context.Context) []Finding {
 	}
 }
 
-// nativeController finds out from the flags of kube-controller-manager whether its DaemonSet controller is on.
+// nativeController reports, from the flags of kube-controller-manager, whether its DaemonSet controller is on.
 func (p *installation) nativeController(ctx context.Context, f *forms) []Finding {
 	const system = metav1.NamespaceSystem
 	pods, err := p.c.Kubernetes.CoreV1().Pods(system).List(ctx, metav1.ListOptions{LabelSelector: "component=kube-controller-manager"})

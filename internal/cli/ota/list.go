@@ -25,7 +25,7 @@ func newList(o *options.Options) *cobra.Command {
 		Short: "Show which pods have a newer version",
 		Long: "Show which pods have a newer version, which one, and how far its images are on their nodes:\n" +
 			string(v2.ImagesNotRequested) + " (an upgrade pulls them), " + string(v2.ImagesPulling) + ", " + string(v2.ImagesReady) + ", " + string(v2.ImagesFailed) + ", or " + string(v2.ImagesOutdated) +
-			" (asked for, but for an earlier version).\n\n" + options.ExitText,
+			" (requested for an earlier version).\n\n" + options.ExitText,
 		Example: "  # Those of the namespace that have one\n  kubectl everynode ota list\n\n  # All pods of one set\n  kubectl everynode ota list daemonset/agent --all",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := o.Clients()
