@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peers finds out how managers of other projects, which do the work of one of our dialects, are started. The manager uses it to write nothing while
+// Package peers determines how managers of other projects, which do the work of one of our dialects, are started. The manager uses it to write nothing while
 // such a manager is active, and the command line to report it.
 package peers
 

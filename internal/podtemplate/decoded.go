@@ -16,7 +16,7 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// Decode returns a Maker that can also build decoded pods, unless these would lose something of the template.
+// Decode returns a Maker that can also build decoded pods, unless these would lose fields of the template.
 func (m *Maker) Decode() *Maker {
 	decoding := *m
 	decoding.decoded = m.decode()

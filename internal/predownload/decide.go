@@ -96,7 +96,7 @@ func (in *Input) decide(out *Output, old []int) {
 }
 
 // lasting reports whether jobs stay until the rollout has ended: nodes wait for them, and a node that gets an old pod later would wait for ever; or there
-// is not a mark for created jobs.
+// is no mark for created jobs.
 func (in *Input) lasting() bool { return in.Set.PullAhead.Wait || in.Snapshot.Set.ExternalController }
 
 // serves reports whether a job is of use as it is.

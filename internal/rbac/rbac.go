@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rbac declares what the manager and the agent of a node ask of the API server, and why: the one table from which the page for people
-// is made, and which the roles that are shipped (config/) and the calls that are made are compared with.
+// Package rbac declares which requests the manager and the agent of a node send to the API server, and why.
+// The reference page is generated from this table; tests compare the shipped roles (config/) and the actual
+// requests with it.
 //
 // Vocabulary: a role is an object of RBAC, a rule what it allows about one resource, and a call one request as an audit log has it.
 //

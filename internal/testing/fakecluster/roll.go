@@ -50,7 +50,7 @@ func (r Roll) Template(image string) map[string]any {
 	}
 }
 
-// UID is that of the set.
+// UID is the UID of the set.
 func (r Roll) UID() types.UID { return types.UID("uid-of-" + r.Name) }
 
 // Object is the set.
