@@ -83,7 +83,7 @@ func (p *Plane) StartNode(ctx context.Context, name string) error {
 	return p.control.StartComponent(ctx, name)
 }
 
-// checkReal returns an error unless the name is that of a real node of the plane.
+// checkReal returns an error unless the plane has a real node with this name.
 func (p *Plane) checkReal(verb, name string) error {
 	if !p.isReal(name) {
 		return usage("%s node %s: that is for the real nodes of a plane (`localplane up --real-nodes 3`), which are called %s, %s and so on; a simulated node can be cut",

@@ -15,7 +15,7 @@ import (
 
 // State is the persistent state of a plane.
 type State struct {
-	// Ports are those of the last run, by purpose.
+	// Ports are the ports of the last run, by purpose.
 	Ports map[string]int `json:"ports,omitempty"`
 	// RealNodes is the number of real nodes.
 	RealNodes int `json:"realNodes,omitempty"`
