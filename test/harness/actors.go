@@ -27,7 +27,7 @@ type Subject struct {
 	Create, Roll func()
 	Touch        func(seconds int)
 	Image        string
-	// UID is that of the set.
+	// UID is the UID of the set.
 	UID func() types.UID
 }
 

@@ -120,7 +120,7 @@ func unused(role *rbac.Role, asked Asked) (errs []error) {
 				what := fmt.Sprintf("%s %s.%s %s", verb, rule.Resource, rule.Group, name)
 				switch seen, unseen := asked.any(right{role.Namespace, &rule, verb, name}), slices.Contains(rule.Unseen, verb); {
 				case !seen && !unseen && !slices.Contains(rule.Rare, verb):
-					errs = append(errs, fmt.Errorf("the role %s allows to %s, and nobody has: take it away, or say in internal/rbac why it is not seen", role.Name, what))
+					errs = append(errs, fmt.Errorf("the role %s allows to %s, and nobody has: remove it, or explain in internal/rbac why it is not used", role.Name, what))
 				case seen && unseen && role.BoundBy == "": // a right in a role without binding may be allowed by another role too
 					errs = append(errs, fmt.Errorf("somebody has asked to %s, which internal/rbac says of the role %s that nobody does: take it out of Unseen", what, role.Name))
 				}

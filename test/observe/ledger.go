@@ -270,8 +270,7 @@ func (l *Ledger) Created() int {
 	return count
 }
 
-// Judge checks one set of the namespace. Nodes may fail (Rules.Outages); limit is that of a set whose own strategy does
-// not define it.
+// Judge checks one set of the namespace. Nodes may fail (Rules.Outages); limit applies to a set whose own strategy does not define one.
 func (l *Ledger) Judge(set string, limit int) Report {
 	log, rules := l.Of(set, limit)
 	return Judge(log, rules)

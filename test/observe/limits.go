@@ -59,12 +59,12 @@ func (l *limits) learn(set *Advanced, at time.Time) {
 	}
 }
 
-// invalid reports whether the controller has rejected the set; then its revision is that of an earlier version.
+// invalid reports whether the controller has rejected the set; then it has the revision of an earlier version.
 func invalid(set *Advanced) bool {
 	return slices.ContainsFunc(set.Status.Conditions, func(c appsv1.DaemonSetCondition) bool { return c.Reason == "InvalidSpec" })
 }
 
-// current reports whether the hash is that of the version's template. The hash of a template that is not in any status
+// current reports whether the hash belongs to the version's template. The hash of a template that is not in any status
 // yet is none of the known ones.
 func (l *limits) current(version *Advanced, hash string) bool {
 	if known, ok := l.hashes[version.template]; ok {
