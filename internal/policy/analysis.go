@@ -68,7 +68,7 @@ type Measuring uint8
 const (
 	// MeasuredElsewhere is for a reader: what the status has of answers counts.
 	MeasuredElsewhere Measuring = iota
-	// MeasuredHere is for the manager: an answer that another process has noted does not count any more, but its failures do.
+	// MeasuredHere is for the manager: answers that another process has recorded no longer count, but failures do.
 	MeasuredHere
 	// AssumedPass is for a plan: each analysis passes at once, and no alert is firing.
 	AssumedPass
@@ -143,7 +143,7 @@ func complete(st *v1alpha1.WaveStatus) int64 {
 	return st.CompletedAt.UnixNano()
 }
 
-// before is what the last decision had of a wave; nil for nothing.
+// before returns the data of a wave from the last decision; nil if there is none.
 func (r *run) before(wave string) *v1alpha1.WaveStatus {
 	if r.last != nil {
 		for i := range r.last.Waves {
@@ -180,7 +180,7 @@ func (r *run) alertsHold() *v1alpha1.AlertsStatus {
 	return st
 }
 
-// blockOnAlerts holds what has not begun while alerts are firing, and returns whether they hold it.
+// blockOnAlerts holds nodes whose update has not begun while alerts are firing, and returns whether it holds any.
 func (r *run) blockOnAlerts() bool {
 	st := r.alertsHold()
 	if r.out.Status.Alerts = st; st == nil || st.Answer == v1alpha1.AnswerPass {

@@ -18,7 +18,7 @@ const maxMeasurements = 10
 
 // health is the combined result of the analyses of a wave.
 type health struct {
-	// passing is whether the answer to each of them is Pass, and stayed whether it was since the last decision.
+	// passing reports whether all of them have the answer Pass, and stayed whether they had it since the last decision.
 	passing, stayed bool
 	// failed is whether one of them has failed since the last decision.
 	failed bool
@@ -67,8 +67,8 @@ func (r *run) deadline(a *Analysis, as *v1alpha1.AnalysisStatus) {
 		a.Name, as.Wave, a.UnknownDeadline, newest(as))
 }
 
-// known is what is known of an analysis before the answers that are new. An answer from before the wave became complete, and one to a question about another
-// rollout, wave, query or expression, does not count.
+// known returns the state of an analysis before the new answers. Answers from before the wave became complete
+// do not count, and neither do answers to a question about another rollout, wave, query or expression.
 func (r *run) known(q Question, st *v1alpha1.WaveStatus) v1alpha1.AnalysisStatus {
 	id := q.id()
 	as := v1alpha1.AnalysisStatus{Name: q.Analysis, Wave: st.Name, Answer: v1alpha1.AnswerUnknown, Question: id}
@@ -94,7 +94,7 @@ func (r *run) known(q Question, st *v1alpha1.WaveStatus) v1alpha1.AnalysisStatus
 }
 
 // take takes the answers to a question, in their order, and reports whether one of them is Fail. More failures than allowed make the wave fail, also if a
-// later answer is Pass. An answer that is not known ends no series of failures.
+// later answer is Pass. The answer Unknown does not end a series of failures.
 func (r *run) take(a *Analysis, q Question, as *v1alpha1.AnalysisStatus) (failed bool) {
 	for i := range r.in.Answers {
 		if r.in.Answers[i].Question != q {
@@ -125,8 +125,9 @@ func (r *run) take(a *Analysis, q Question, as *v1alpha1.AnalysisStatus) (failed
 	return failed
 }
 
-// isFurther reports whether a failure counts in addition to the last one that counts: a wave that becomes complete, and by another leader, is measured at once.
-// After a clock was set back it counts.
+// isFurther reports whether a failure counts in addition to the last counted one: when a wave becomes
+// complete, or the leader changes, it is measured immediately, perhaps earlier than the interval. After a
+// clock was set back, the failure counts.
 func isFurther(last *metav1.Time, at metav1.Time, interval time.Duration) bool {
 	if last == nil {
 		return true
@@ -170,7 +171,7 @@ func describe(a *Analysis, as *v1alpha1.AnalysisStatus) string {
 	}
 }
 
-// holdOverdue stops a rollout of which an analysis has had no answer for too long. It goes on when there is one.
+// holdOverdue stops a rollout of which an analysis has had no answer for too long. It continues when there is an answer.
 func (r *run) holdOverdue(wave string) {
 	r.stall(rollout.WaitAnalysis, "AnalysisUnknown", r.overdue)
 	r.out.Status.Wave = wave
@@ -202,7 +203,7 @@ func (r *run) answersChanged() {
 	r.alertsChanged()
 }
 
-// alertsChanged makes the event of alerts that begin to hold the rollout, or end that.
+// alertsChanged creates the event for alerts that begin or cease to hold the rollout.
 func (r *run) alertsChanged() {
 	is, was := r.out.Status.Alerts, (*v1alpha1.AlertsStatus)(nil)
 	if r.last != nil {

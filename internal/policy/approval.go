@@ -20,7 +20,7 @@ func (r *run) aboutTarget(a *v1alpha1.RolloutApproval) bool {
 	return r.concerns(a) && a.Spec.Revision == r.target().Name && r.target().Name != ""
 }
 
-// judged reports whether an approval has got the state that it counts for the rollout that is active. What that allows begins when the state is stored.
+// judged reports whether an approval has the state that makes it count for the active rollout. It takes effect when the state is stored.
 func (r *run) judged(a *v1alpha1.RolloutApproval) bool {
 	return r.aboutTarget(a) && a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == r.number()
 }
@@ -31,8 +31,9 @@ func (r *run) stored(a *v1alpha1.RolloutApproval) bool {
 }
 
 // counts reports whether an approval has an effect on the attempt that is active. Approve and Promote count when their state is stored, for one attempt. Reject and Undo
-// count at once, because they release nothing that the committed revision does not allow: a write that is refused must not keep them from it. An Undo without
-// an attempt is of an earlier manager, and has had its effect.
+// count at once, because they release nothing that the committed revision does not allow: a write that is
+// refused must not keep them from it. An Undo without an attempt was handled by an earlier version of the
+// manager, and has had its effect.
 func (r *run) counts(a *v1alpha1.RolloutApproval) bool {
 	switch a.Spec.Decision {
 	case v1alpha1.Reject:
@@ -82,7 +83,7 @@ func (r *run) approved(w *Wave) *v1alpha1.RolloutApproval {
 
 func (r *run) rejected() bool { return r.decided(v1alpha1.Reject, "") != nil }
 
-// judge gives each approval that has no state its state: for a template that changes and returns later it does not count again.
+// judge sets the state of each approval without one: so an approval does not count again if the template changes and returns later.
 func (r *run) judge() {
 	if r.target().Name == "" {
 		return
@@ -108,8 +109,9 @@ func (r *run) judge() {
 	}
 }
 
-// attemptOf is the attempt that an approval counts for. A Retry begins the next one if the revision has failed. It waits until the state of each earlier Undo is
-// stored: else the next manager would take that for an undo of the new attempt. If a user has asked for an undo after it, that is the last word.
+// attemptOf is the attempt that an approval counts for. A Retry begins the next one if the revision has
+// failed. It waits until the state of each earlier Undo is stored: otherwise the next manager would treat it
+// as an undo of the new attempt. If a user requested an undo after the Retry, the undo wins.
 func (r *run) attemptOf(a *v1alpha1.RolloutApproval) (attempt int64, waits bool) {
 	if a.Spec.Decision != v1alpha1.Retry || r.asked > r.begun {
 		return r.asked, false

@@ -8,8 +8,9 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Clocks is how long ago some things were, by a clock that users cannot set: a wall clock that jumps ahead must not shorten what a policy waits for. It goes from one
-// decision to the next. The first decision of a process has nothing but the wall clock.
+// Clocks contains the time since some events, by a clock that users cannot set: a wall clock that jumps ahead
+// must not shorten the waits of a policy. It is passed from one decision to the next. The first decision of a
+// process has only the wall clock.
 type Clocks struct {
 	// started is when an update was last started, by the wall clock, and startedFor how long ago that was.
 	started    rollout.Time

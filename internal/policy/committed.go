@@ -7,10 +7,10 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// findCommitted finds the committed revision: the one that the status names, which only managers write. Marks are on objects that others may write too, so
-// without that name they can only hold: the mark of the target counts if no pod has another revision, and otherwise the newest mark of another revision. If
-// there is no mark either, the revision counts that most pods have. If the ControllerRevision of the committed one was deleted, none is committed: nothing
-// returns to another one, and the target goes through all waves.
+// findCommitted finds the committed revision: the one that the status names, which only managers write. Marks are on objects that others may also write,
+// so without that name they can only hold nodes: the mark of the target counts if no pod has another revision, and otherwise the newest mark of another
+// revision. If there is no mark either, the revision counts that most pods have. If the ControllerRevision of the committed one was deleted, none is
+// committed: nothing returns to another one, and the target goes through all waves.
 func (r *run) findCommitted() {
 	newest := r.newestMark(rollout.NoRevision)
 	r.anyMark = newest != rollout.NoRevision
@@ -33,8 +33,9 @@ func (r *run) findCommitted() {
 	}
 }
 
-// newestMark returns the revision with the newest mark, excluding one revision; rollout.NoRevision if there is none. Of equal marks, which have the highest number,
-// that of the newer revision counts.
+// newestMark returns the revision with the newest mark, excluding one revision; rollout.NoRevision if there
+// is none. If marks are equal because they have the highest possible number, the mark of the newer revision
+// counts.
 func (r *run) newestMark(except int) int {
 	best, newest := int64(0), rollout.NoRevision
 	for i := range r.in.Revisions {
@@ -95,8 +96,9 @@ func (r *run) remembered() int {
 	return rollout.NoRevision
 }
 
-// Remembered is the index of the revision that a status names as committed; -1 if there is none. Its digest decides: another account can make a revision with
-// the name again. The status of an earlier manager has only the name.
+// Remembered is the index of the revision that a status names as committed; -1 if there is none. The digest
+// must match: another account can create a revision with the same name again. The status of an earlier
+// manager has only the name.
 func Remembered(last *v1alpha1.SetStatus, revisions []Revision) int {
 	for i := range revisions {
 		rev := &revisions[i]

@@ -97,7 +97,7 @@ func (p *Policy) stalled(sets []v1alpha1.SetStatus) (message, reason string) {
 	return "", ""
 }
 
-// active is what the rollouts do; empty if none is active, or all wait after a wave and that is enough.
+// active describes the active rollouts; empty if none is active, or if all wait after a wave and the policy counts as ready then.
 func active(p *Policy, sets []v1alpha1.SetStatus) string {
 	var parts []string
 	for i := range sets {

@@ -9,9 +9,10 @@ func Remembers(st *v1alpha1.SetStatus) bool {
 	return st != nil && (st.CommittedRevision != "" || st.TargetRevision != "")
 }
 
-// InConflict is the status of a set to which more than one policy applies, for one of them: now is what is reported of the set, own is what this policy
-// remembers of it, and other what another one does, each nil for nothing. No policy forgets anything. One that knows nothing takes over what holds updates, but
-// no progress: its waves may be others.
+// InConflict is the status of a set to which more than one policy applies, for one of them: now is the
+// current report about the set, own the data that this policy has about it, and other the data of another
+// policy; each is nil if there is none. No policy loses data. A policy without data inherits what holds
+// updates, but not the progress, because its waves may differ.
 func InConflict(now, own, other *v1alpha1.SetStatus) *v1alpha1.SetStatus {
 	var st *v1alpha1.SetStatus
 	switch {

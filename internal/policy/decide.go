@@ -29,27 +29,27 @@ type Input struct {
 	// state this process has set, but has not yet read back from the approval or from the status of its policy.
 	Approvals []v1alpha1.RolloutApproval
 	Unstored  map[string]bool
-	// Last is the outcome of the last decision for this set and policy, or what the status of the policy has of it (Restored); nil if nothing is known.
+	// Last is the outcome of the last decision for this set and policy, or its entry in the status of the policy (Restored); nil if nothing is known.
 	Last     *v1alpha1.SetStatus
 	Restored bool
 	// Elapsed is how long ago the last decision was, by a clock that users cannot set; 0 if this process has made none.
 	Elapsed time.Duration
-	// Stored is what the status of the policy has of the set, in the version that has been read last; nil if it has nothing, or what it has does not matter.
+	// Stored is the entry of the set in the last read status of the policy; nil if there is none, or if it is irrelevant.
 	Stored *v1alpha1.SetStatus
-	// Watch is what the last decision of this process noted of nodes; nil for nothing.
+	// Watch contains the observations of nodes from the last decision of this process; nil if there are none.
 	Watch *Watch
 	// Clocks are the clocks of the last decision of this process; nil if it has made none.
 	Clocks *Clocks
-	// Answers are those that have been measured since the last decision, in their order, and Measuring is who measures.
+	// Answers are the answers since the last decision, in their order, and Measuring defines who measures.
 	Answers   []Answer
 	Measuring Measuring
 	// Neighbours are the other sets of the concurrency group; nil without a group.
 	Neighbours *Neighbours
-	// Template is what is known of the template of a set of which another controller creates the pods; nil if the manager never changes it.
+	// Template describes the template of a set whose pods another controller creates; nil if the manager never changes it.
 	Template *Template
 }
 
-// Revision is what is known of a ControllerRevision, in addition to the Snapshot.
+// Revision contains data of a ControllerRevision in addition to the Snapshot.
 type Revision struct {
 	// Name is the name of the object; empty for one that has not been written.
 	Name string
@@ -61,21 +61,21 @@ type Revision struct {
 	Same int
 	// Digest is the digest of its template (revision.Digest).
 	Digest string
-	// Foreign is whether it may not be what the pods with its hash were made of.
+	// Foreign reports whether pods with its hash may have been created from another revision.
 	Foreign bool
 }
 
-// Result is what a policy allows, and what is to be done about it.
+// Result contains what a policy allows, and the writes that must follow.
 type Result struct {
 	// Gate is nil where no policy restricts the update.
 	Gate *rollout.Gate
 	// Status is what the policy reports of the set; nil where there is no policy.
 	Status *v1alpha1.SetStatus
-	// Commit is the index of the revision that is to be marked as committed with CommitNumber; rollout.NoRevision for none. Nothing else is to be released
-	// before that is written.
+	// Commit is the index of the revision that is to be marked as committed with CommitNumber;
+	// rollout.NoRevision for none. No further node may be released before that is written.
 	Commit       int
 	CommitNumber int64
-	// Release is whether all marks are to be removed: no policy applies any more, and no rollout is active.
+	// Release reports whether all marks must be removed: no policy applies any more, and no rollout is active.
 	Release bool
 	// Fail is the mark everynode.Failed that the target is to get; nil for none. Retry is whether its mark is to be removed.
 	Fail  *everynode.Failure
@@ -101,7 +101,7 @@ type Result struct {
 	Questions []Question
 	// Wake is when to decide again although nothing happens; 0 for never.
 	Wake rollout.Time
-	// Starts is whether the times of starts count, so that they are to be noted with Started.
+	// Starts reports whether the times of starts matter, so that they must be recorded with Started.
 	Starts bool
 	// UnderWay are the nodes in the middle of their update, for the other sets of the group; nil if that is not known, or there is no group.
 	UnderWay Nodes
@@ -188,7 +188,7 @@ func (r *run) atRest() bool { return r.committed == r.template }
 
 // withoutPolicy holds a rollout that no policy allows, or may not allow.
 func (r *run) withoutPolicy() {
-	if !r.atRest() || r.in.Unread { // what a policy says of a mark is not known before it has been read
+	if !r.atRest() || r.in.Unread { // it is not known how a policy treats a mark before the policy has been read
 		r.measure()
 		r.holdAll(rollout.WaitPolicy)
 		r.gate()
@@ -297,8 +297,8 @@ func (r *run) measure() {
 	}
 }
 
-// leftOut reports whether the waves go on without a node that is not ready. By the rule of the dialect that does not include a node that went down with a pod of
-// the target: the target may be why.
+// leftOut reports whether the waves continue without a node that is not ready. By the rule of the dialect,
+// they do not if the node went down with a pod of the target, because the target may be the reason.
 func (r *run) leftOut(n *rollout.Node) bool {
 	lasts := r.notReadyFor(n) // also for a policy that has no limit yet
 	if r.p.UnreachableAfter == nil {
@@ -394,7 +394,7 @@ func (r *run) pace() {
 	}
 }
 
-// releases reports whether the update of a node may start, as far as waves, windows and the like are concerned.
+// releases reports whether waves, windows and similar limits of the policy allow the update of a node to start.
 func (r *run) releases() bool {
 	for i := range r.holds {
 		if r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && !r.s.Nodes[i].Gone {
@@ -404,7 +404,7 @@ func (r *run) releases() bool {
 	return false
 }
 
-// Enter puts into the Snapshot what is allowed. change says how a pod of the revision with the first index becomes one of the second in place; it is nil
+// Enter applies the result to the Snapshot. change says how a pod of the revision with the first index becomes one of the second in place; it is nil
 // for a set that changes no pods in place.
 func (r *Result) Enter(s *rollout.Snapshot, change func(from, to int) rollout.Change) {
 	s.Gate = r.Gate
@@ -421,8 +421,8 @@ func (r *Result) Enter(s *rollout.Snapshot, change func(from, to int) rollout.Ch
 	}
 }
 
-// lastStart is when an update was last started: as noted, or as the pods show it. A time that lies ahead was noted by a clock that has been set back
-// since: it counts from now on.
+// lastStart returns when an update was last started: as recorded, or as the pods show it. A time in the
+// future was recorded before the clock was set back: then the start counts as now.
 func (r *run) lastStart() rollout.Time {
 	last := rollout.Time(0)
 	if r.in.Last != nil && r.in.Last.LastStart != nil {

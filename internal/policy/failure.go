@@ -118,7 +118,7 @@ func first(failed []v1alpha1.FailedNode) string {
 	return "Nodes: " + strings.Join(parts, ", ") + "."
 }
 
-// late reports whether a wave takes longer than it may. The time since the last decision counts if the wave was being updated then, and something might start.
+// late reports whether a wave exceeds its deadline. The time since the last decision counts if the wave was being updated then, and updates were allowed to start.
 func (r *run) late(st *v1alpha1.WaveStatus) bool {
 	deadline := r.p.Failure.WaveDeadline
 	if deadline == 0 || st.Phase != v1alpha1.WaveRolling || st.Available >= st.Nodes {
@@ -175,7 +175,7 @@ func (r *run) markedFailed() *everynode.Failure {
 	return nil
 }
 
-// reportUnconfirmed says that the target has a mark which does not count. One of an attempt that a retry has ended is removed.
+// reportUnconfirmed reports that the target has a mark that does not count. A mark of an attempt that a retry has ended is removed.
 func (r *run) reportUnconfirmed() {
 	if r.markedFailed() == nil || r.failure != nil || r.out.Status.Failure != nil || r.atRest() || r.out.Retry {
 		return
@@ -202,7 +202,7 @@ func (r *run) afterFailure() {
 	}
 }
 
-// hold lets nothing start after a failure. Its status has what the waves have come to.
+// hold prevents all starts after a failure. The status shows the state that the waves have reached.
 func (r *run) hold() {
 	st := r.out.Status
 	r.holdAll(rollout.WaitFailed)
@@ -301,7 +301,7 @@ func (r *run) wouldGet(n *rollout.Node) bool {
 	return member(n) && n.Last == r.template && !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
 }
 
-// judgeUndo stops an undo that fails as well: the committed revision does not work any more either.
+// judgeUndo stops an undo that also fails: the committed revision no longer works either.
 func (r *run) judgeUndo() {
 	if r.p.Failure == nil {
 		return

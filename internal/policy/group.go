@@ -13,7 +13,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Group is the concurrency group of a policy. Sets of one group are never in the middle of an update at the same place at once.
+// Group is the concurrency group of a policy. Two sets of one group are never updated at the same place at the same time.
 type Group struct {
 	Name  string
 	Scope Scope
@@ -44,7 +44,7 @@ func group(from *v1alpha1.ConcurrencyGroup) *Group {
 	return g
 }
 
-// Widest returns the group of that name as all its sets follow it: policies may name different scopes.
+// Widest returns the group with that name and the widest scope, which applies to all its sets: policies may name different scopes.
 func Widest(name string, policies []*Policy) Group {
 	g := Group{Name: name}
 	for _, p := range policies {
@@ -126,8 +126,8 @@ const (
 	isUnread
 )
 
-// holders returns for each place who holds it; all is not nil if everything is held. zone is the current zone of a node, if it is known: the label may have
-// changed since the other set has decided.
+// holders returns for each place which set holds it; all is not nil if one set holds all places. zone is the
+// current zone of a node, if it is known: the label may have changed since the other set has decided.
 func (n *Neighbours) holders(zone func(node string) (string, bool)) (at map[string]holder, all *holder) {
 	if n.Unread {
 		return nil, &holder{why: isUnread}
@@ -188,8 +188,9 @@ func (n *Neighbours) Why(node string, labels map[string]string) string {
 	}
 }
 
-// together holds back the nodes at whose place another set of the group is being updated, or goes first. A node in the middle of an update is not held: a
-// pod that never became available can be replaced by one of the next revision, else two sets could wait for each other.
+// together holds back the nodes at whose place another set of the group is being updated, or goes first. A
+// node in the middle of an update is not held: a pod that never became available can be replaced by one of
+// the next revision; otherwise two sets could wait for each other.
 func (r *run) together() {
 	if r.in.Neighbours == nil {
 		return
@@ -282,7 +283,7 @@ func (r *run) unanswered(i int) bool {
 	return !n.Gone && len(n.Pods) > 0 && (n.Unanswered || slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Doubtful }))
 }
 
-// youngPod is how old a pod may be that an update before the start of this manager may have made a moment ago.
+// youngPod is the maximum age of a pod that an update just before the start of this manager may have created.
 const youngPod = 10 * time.Minute
 
 // stranded reports whether a node has a pod of an update that is active, or of an earlier one that has not ended, and none that is available.
@@ -301,7 +302,7 @@ func (r *run) down() Nodes {
 	return nodes
 }
 
-// bare reports whether a node has no pod, and is to have one.
+// bare reports whether a node lacks a pod that it should have.
 func (r *run) bare(i int) bool {
 	n := &r.s.Nodes[i]
 	return !n.Gone && n.Fit == rollout.MustRun && len(n.Pods) == 0
@@ -352,8 +353,8 @@ func (r *Result) begins(a *rollout.Action) bool {
 	}
 }
 
-// Waits returns nodes of places where only the group keeps a set from an update, one of each, and whether there are any. While nothing is known of another
-// set of the group, nothing is said of the places.
+// Waits returns one node of each place where only the group prevents an update of the set, and whether there
+// are any. While nothing is known about another set of the group, no places are returned.
 func (in *Input) Waits(p *rollout.Plan) (nodes Nodes, held bool) {
 	_, all := in.Neighbours.holders(in.zone)
 	seen := map[string]bool{}

@@ -15,7 +15,7 @@ import (
 // starts only when all other sets of the group have been recorded again, from what their pods show. The zero value is empty.
 type Ledger struct {
 	sets map[ledgerKey]*LedgerEntry
-	// awaited are sets that others have looked at while nothing was known of them.
+	// awaited are sets that other sets have asked for while nothing was known about them.
 	awaited map[ledgerKey]bool
 }
 
@@ -80,7 +80,7 @@ func (l *Ledger) See(c Candidate, g Group, all []Candidate) *Neighbours {
 	return n
 }
 
-// Record takes what a set has decided. It reports whether that may let others start, which Held lists.
+// Record stores the decision of a set. It reports whether other sets may start because of it; Held lists them.
 func (l *Ledger) Record(s Set, is LedgerEntry) (changed bool) {
 	if l.sets == nil {
 		l.sets = map[ledgerKey]*LedgerEntry{}
@@ -91,7 +91,7 @@ func (l *Ledger) Record(s Set, is LedgerEntry) (changed bool) {
 	return was == nil || was.Group != is.Group || !maps.Equal(was.UnderWay, is.UnderWay) || !maps.Equal(was.Down, is.Down) || !maps.Equal(was.Waits, is.Waits)
 }
 
-// Passes records that a set could not decide, so that it is not its turn. What it has begun is not forgotten. It reports what Record does.
+// Passes records that a set could not decide, so that it is not its turn. What it has begun is not forgotten. Like Record, it reports whether other sets may start.
 func (l *Ledger) Passes(s Set) (changed bool) {
 	e := l.sets[keyOf(s)]
 	if e == nil || len(e.Waits) == 0 {
@@ -101,8 +101,8 @@ func (l *Ledger) Passes(s Set) (changed bool) {
 	return true
 }
 
-// Forget records that nothing is known of a set any more. stays is whether others go on waiting for it: it belongs to no group any more otherwise, or is
-// gone. It reports what Record does.
+// Forget deletes what is known about a set. stays reports whether others continue to wait for it; otherwise
+// it is gone or no longer belongs to a group. Like Record, it reports whether other sets may start.
 func (l *Ledger) Forget(s Set, stays bool) (changed bool) {
 	_, known := l.sets[keyOf(s)]
 	delete(l.sets, keyOf(s))

@@ -35,12 +35,12 @@ const (
 	NoticeComplete NoticeType = "complete"
 )
 
-// NoticeTypes returns all types of notices, in the order in which a rollout comes to them.
+// NoticeTypes returns all types of notices, in the order in which they occur in a rollout.
 func NoticeTypes() []NoticeType {
 	return []NoticeType{NoticeWaveBegun, NoticeSoaking, NoticeAwaitingApproval, NoticeFailed, NoticeUndone, NoticeComplete}
 }
 
-// Notice is a moment of a rollout that programs outside of the cluster may want to know of. The first process that decides about a rollout which another process
+// Notice is an event of a rollout that programs outside of the cluster may be interested in. The first process that decides about a rollout which another process
 // has begun repeats the newest notice about the active wave, or about the failure: that process may have ended before it could send it.
 type Notice struct {
 	Type   NoticeType
@@ -61,7 +61,7 @@ type Notice struct {
 	Counts *NoticeCounts
 	// At is when it happened.
 	At rollout.Time
-	// Occurrence is when the wave became complete, in seconds since 1970: it may become so again. It is 0 for what happens once.
+	// Occurrence is when the wave became complete, in seconds since 1970, because this may happen again. It is 0 for events that happen only once.
 	Occurrence int64
 	// Reason explains why, and Next what follows, as human-readable sentences. Next may be empty.
 	Reason, Next string
@@ -90,7 +90,7 @@ func (r *run) notice(kind NoticeType, reason, next string) *Notice {
 	return &r.out.Notices[len(r.out.Notices)-1]
 }
 
-// waveNotice makes the notice of the phase that a wave is in. What a wave that has passed leads to is in the notices of others.
+// waveNotice creates the notice for the phase of a wave. A wave that has passed has no notice; the following notices cover it.
 func (r *run) waveNotice(w *v1alpha1.WaveStatus, repeated bool) {
 	var n *Notice
 	since := (*metav1.Time)(nil)
@@ -157,7 +157,7 @@ func (r *run) afterWave(w *v1alpha1.WaveStatus) string {
 	return strings.Join(parts, "")
 }
 
-// followingWave says what begins when a wave has passed: the next wave with a node, or with an approval.
+// followingWave returns what begins when a wave has passed: the next wave with a node, or with an approval.
 func (r *run) followingWave(k int) string {
 	for i := k + 1; i < len(r.p.Waves) && i < len(r.waves); i++ {
 		if r.waves[i].nodes+r.waves[i].absent > 0 || r.p.Waves[i].Approval {

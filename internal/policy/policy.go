@@ -29,7 +29,7 @@ type Policy struct {
 	// MaxUpgrading and MinTimeBetween are the pace; nil and 0 mean no limit.
 	MaxUpgrading   *rollout.Quantity
 	MinTimeBetween time.Duration
-	// MaxUnavailable is the budget of sets that have none, and a further limit of that of others.
+	// MaxUnavailable is the budget of sets without one, and an additional limit for the budget of others.
 	MaxUnavailable *rollout.Quantity
 	// TopologyKey is the label of nodes by which groups of them are updated one after the other; empty for none.
 	TopologyKey string
@@ -67,7 +67,7 @@ type Wave struct {
 	RemindAfter    time.Duration
 	// Analysis are the indexes of the analyses that must pass.
 	Analysis []int
-	// Start is the size of the first step; nil for all at once.
+	// Start is the size of the first step; nil if the wave has only one step.
 	Start  *rollout.Quantity
 	Factor int
 }

@@ -13,7 +13,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Template is what is known of the template of a set of which another controller creates the pods. An undo there must change it.
+// Template describes the template of a set whose pods another controller creates. An undo of such a set must change the template.
 type Template struct {
 	// Owners are the field managers that may write it again.
 	Owners []string
@@ -22,7 +22,8 @@ type Template struct {
 	RetryAt rollout.Time
 }
 
-// Reported is what a program that changes no template knows of it: who owns it, and whether the status of the policy reports that a change was refused.
+// Reported is set for a program that does not change templates: it knows only the owners of the template, and
+// whether the status of the policy reports a refused change.
 func Reported(st *v1alpha1.SetStatus, owners []string) *Template {
 	known := &Template{Owners: owners}
 	if st != nil && blocks(st, blockedRefused) {
@@ -37,11 +38,11 @@ const (
 	blockedRefused = "UndoRefused"
 )
 
-// RefusedPause is after what time a change of the template that was refused is tried again.
+// RefusedPause is the delay before a refused change of the template is tried again.
 const RefusedPause = time.Minute
 
 // revert has the template changed to the committed revision. That counts when the stored status has the phase and the rejected revision: then the next manager knows that it was Everynode who
-// changed it, and does not roll the failed revision out again if it returns. Nothing is done with a revision of which the template is not the one that was committed.
+// changed it, and does not roll the failed revision out again if it returns. It does nothing if the template of the revision differs from the committed one.
 func (r *run) revert() {
 	st := r.out.Status
 	st.Phase, st.Wave = v1alpha1.PhaseUndoing, r.failure.Wave
@@ -72,7 +73,7 @@ func (r *run) revert() {
 // blocks reports whether a status has an entry with that reason.
 func blocks(st *v1alpha1.SetStatus, reason string) bool { return blocking(st, reason) != "" }
 
-// blocking is the message of the entry with that reason; empty if there is none.
+// blocking returns the message of the entry with that reason; empty if there is none.
 func blocking(st *v1alpha1.SetStatus, reason string) string {
 	i := slices.IndexFunc(st.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == reason })
 	if i < 0 {
@@ -81,7 +82,7 @@ func blocking(st *v1alpha1.SetStatus, reason string) string {
 	return st.Blocking[i].Message
 }
 
-// reverted reports whether the template describes the committed revision because Everynode has changed it, and which revision was undone so.
+// reverted reports whether the template describes the committed revision because Everynode has changed it, and which revision this has undone.
 func (r *run) reverted() (rejected string, is bool) {
 	last := r.in.Last
 	if last == nil || !r.s.Set.ExternalController || last.RejectedRevision == "" || last.RejectedRevision == r.target().Name || last.CommittedRevision != r.target().Name {
@@ -125,8 +126,9 @@ func (r *run) goBack() {
 	r.judgeUndo()
 }
 
-// cameBack reports whether the template describes a revision again that was undone: another user has changed it after Everynode had. It is not undone again, so that two do
-// not change the template in turns.
+// cameBack reports whether the template again describes a revision that was undone: another client has
+// changed it after Everynode. It is not undone again, so that the two clients do not change the template in
+// turns.
 func (r *run) cameBack() bool {
 	last := r.in.Last
 	return last != nil && r.s.Set.ExternalController && r.last == nil && last.RejectedRevision == r.target().Name &&
@@ -138,7 +140,7 @@ func (r *run) failAgain() *everynode.Failure {
 	return &everynode.Failure{Number: r.number(), Message: fmt.Sprintf("Revision %s was undone, and another user has changed the template to it again.", r.target().Name)}
 }
 
-// ownersOfTemplate is why the template must not be changed; empty if it may.
+// ownersOfTemplate returns the reason why the template must not be changed; empty if it may be changed.
 func (r *run) ownersOfTemplate() string {
 	switch of := r.in.Template; {
 	case of == nil:

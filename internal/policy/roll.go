@@ -13,7 +13,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// settle is what a policy allows while the template describes the committed revision: nodes with another one return to it at once.
+// settle returns what a policy allows while the template describes the committed revision: nodes with another one return to it at once.
 func (r *run) settle() {
 	st := r.out.Status
 	r.findReverted()
@@ -104,8 +104,7 @@ func (r *run) roll() {
 	r.limit(active)
 }
 
-// wave counts the nodes of a wave. What is known of how far it has come is taken over.
-// absent is the number of those that are left out.
+// wave counts the nodes of a wave. It keeps the known progress. absent is the number of nodes that are left out.
 func (r *run) wave(k int) (w v1alpha1.WaveStatus, absent int32) {
 	w = v1alpha1.WaveStatus{Name: r.p.Waves[k].Name, Phase: v1alpha1.WavePending}
 	if r.last != nil {
@@ -142,7 +141,7 @@ func (r *run) count() {
 	}
 }
 
-// advance moves a wave on, and reports whether it has passed. A wave of which all nodes are left out shows nothing, so it waits for one of them.
+// advance updates the phase of a wave, and reports whether it has passed. A wave whose nodes are all left out proves nothing, so it waits for one of them.
 func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 	w, was := &r.p.Waves[k], st.Phase
 	if was == v1alpha1.WavePassed {
@@ -237,7 +236,7 @@ func (r *run) remind(w *Wave, st *v1alpha1.WaveStatus) {
 	r.wakeAt(r.s.Now.Add(w.RemindAfter - max(waited, 0)%w.RemindAfter))
 }
 
-// release holds back the nodes of the waves that have not begun. Those of the next one say what it waits for.
+// release holds back the nodes of the waves that have not begun. The nodes of the next wave get the reason why it waits.
 func (r *run) release(active int) {
 	r.restricts = true
 	st := &r.out.Status.Waves[active]
@@ -270,7 +269,7 @@ func (r *run) release(active int) {
 	}
 }
 
-// limit applies what stops all waves alike, and says what phase the rollout is in.
+// limit applies the limits that stop all waves, and returns the phase of the rollout.
 func (r *run) limit(active int) {
 	st, w := r.out.Status, &r.out.Status.Waves[active]
 	st.Wave = w.Name

@@ -108,7 +108,7 @@ func (r *run) block(reason, message string) {
 	r.out.Status.Blocking = append(r.out.Status.Blocking, v1alpha1.Blocking{Reason: reason, Message: message})
 }
 
-// next notes the next action, unless one that comes sooner is known; 0 is a time that is not known.
+// next records the next action, unless an earlier one is known; 0 is an unknown time.
 func (r *run) next(action v1alpha1.Action, at rollout.Time) {
 	now := r.out.Status.Next
 	if now != nil && (at == 0 || now.Action == v1alpha1.ActionApprove || now.At != nil && now.At.UnixNano() <= int64(at)) {
@@ -219,7 +219,7 @@ func (r *run) waveChanged(w *v1alpha1.WaveStatus) {
 	r.waveNotice(w, false)
 }
 
-// second is a time as an API object shows it. It is kept in full, and shortened when it is written.
+// second returns a time with the resolution of API objects. The full time is kept, and truncated when it is written.
 func second(t rollout.Time) *metav1.Time {
 	at := metav1.NewTime(time.Unix(0, int64(t)).UTC())
 	return &at
@@ -231,8 +231,9 @@ func Moment(t rollout.Time) *metav1.MicroTime {
 	return &at
 }
 
-// Idle is the status of a set for which nothing is decided: its specification is not valid, or asks for nothing. It keeps what later decisions need of the last
-// one, nil for none: without that, marks only hold.
+// Idle returns the status of a set without a decision: its specification is invalid, or requests no update.
+// It keeps the data of the last status (nil if there is none) that later decisions need: without this data,
+// marks can only hold nodes.
 func Idle(set Set, last *v1alpha1.SetStatus) *v1alpha1.SetStatus {
 	st := &v1alpha1.SetStatus{
 		APIVersion: set.APIVersion(), Name: set.Name, Enforcement: v1alpha1.EnforcementNone, Phase: v1alpha1.PhaseStalled,

@@ -12,9 +12,10 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Watch is what is noted of the nodes of a set from one decision to the next. Losing it makes deadlines begin again, so it never makes a revision fail.
+// Watch contains observations of the nodes of a set, passed from one decision to the next. If it is lost,
+// deadlines begin again, so this never makes a revision fail.
 type Watch struct {
-	// of is the index of the revision that is being judged, and number that of the rollout.
+	// of is the index of the revision that is being judged, and number is the number of the rollout.
 	of     int
 	number int64
 	nodes  map[string]watched
@@ -39,7 +40,7 @@ type watched struct {
 // maxNames is how many nodes that were not ready before a status names.
 const maxNames = 256
 
-// judgeNodes finds the nodes on which the wanted revision has failed, and notes what the next decision needs to know.
+// judgeNodes finds the nodes on which the wanted revision has failed, and records the data that the next decision needs.
 func (r *run) judgeNodes() {
 	if r.p.Failure == nil {
 		return
@@ -66,8 +67,8 @@ func (r *run) judgeNodes() {
 	}
 }
 
-// earlier is what the last decision noted of nodes. For a decision about another revision, and for another manager, only those count that were not ready
-// before.
+// earlier returns the observations of the last decision. For a decision about another revision, and in
+// another manager, only the nodes count that were not ready before.
 func (r *run) earlier() *Watch {
 	was := r.in.Watch
 	if was != nil && was.of == r.s.Set.Update && was.number == r.number() {
@@ -117,7 +118,7 @@ func (r *run) absent(i int) bool {
 	return rest <= 0
 }
 
-// noteWait is how long a node with a broken pod waits for the status that names it. After that it is updated without.
+// noteWait is how long a node with a broken pod waits until the status names it. After that, it is updated anyway.
 const noteWait = 10 * time.Second
 
 // awaitNotes holds back the nodes whose pod is not available until the stored status names them. Their update needs no budget, so it would start at once; and
@@ -143,8 +144,9 @@ func (r *run) awaitNotes() {
 	}
 }
 
-// takenOut reports whether a pod of a node serves nothing because it was taken out of use for its update, and nothing was changed yet: that is not a fault of it. Where
-// writes are slow, the update begins in a later pass, and a node that is held back meanwhile would be put back into use, and taken out again, for ever.
+// takenOut reports whether a pod of a node is unavailable because it was taken out of use for its update, and
+// was not changed yet: then the pod is not at fault. With slow writes, the update begins in a later pass; if
+// the node was held in the meantime, the pod would be put back into use and taken out again, endlessly.
 func takenOut(n *rollout.Node) bool {
 	return slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool {
 		return !p.Deleting && (p.InPlace == rollout.InPlaceMarked || p.InPlace == rollout.InPlaceArrived || p.Doubtful)
@@ -161,7 +163,7 @@ func (r *run) podOf(n *rollout.Node) *rollout.Pod {
 	return nil
 }
 
-// watch brings what is noted of a node up to date, and reports whether there is anything to note.
+// watch updates the observations of a node, and reports whether there are any.
 func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	n, st := &r.s.Nodes[i], &r.standing[i]
 	p := r.podOf(n)
@@ -171,13 +173,13 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 			r.serving = r.s.Serving()
 		}
 		broken := len(n.Pods) > 0 && !r.serving(i) && !takenOut(n)
-		if r.undoing { // that a pod of the failed revision is not available says nothing of the node
+		if r.undoing { // an unavailable pod of the failed revision proves nothing about the node
 			return watched{before: w.before || broken && n.Pods[0].Revision != r.from}, len(n.Pods) > 0
 		}
 		if known && w.before && w.uid == "" {
 			w.down += max(r.in.Elapsed, 0)
 		}
-		// An earlier manager may have deleted the broken pod, and this one does not know for what; and a broken pod may have been taken out of use as well.
+		// An earlier manager may have deleted the broken pod for a reason that this one does not know; and a broken pod may also have been taken out of use.
 		stays := known && w.before && w.uid == "" && (len(n.Pods) == 0 || takenOut(n))
 		return watched{before: true, down: w.down}, broken || stays
 	case p == nil:
@@ -214,7 +216,7 @@ func (r *run) timed(n *rollout.Node, p *rollout.Pod) bool {
 // refused reports whether the API server refuses to create a pod on a node.
 func refused(n *rollout.Node) bool { return n.Refusal != nil }
 
-// wentDown reports whether a node stopped being ready soon after it got a pod: the pod may be why.
+// wentDown reports whether a node stopped being ready soon after it got a pod: the pod may be the reason.
 func wentDown(n *rollout.Node, p *rollout.Pod, within time.Duration) bool {
 	return !n.Ready && p.Created <= n.Since && n.Since <= p.Created.Add(within)
 }
@@ -277,7 +279,7 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 	return out
 }
 
-// longestMessage is how many characters of an answer of the API server a status repeats for a node.
+// longestMessage limits the characters of an API server's answer in the status of a node.
 const longestMessage = 256
 
 // Shortened is a text of at most that many characters, and dots.

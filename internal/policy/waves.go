@@ -46,7 +46,7 @@ type assignment struct {
 	s      *rollout.Snapshot
 	labels []map[string]string
 	places []place
-	// order is that in which waves take members; the memory of free is used again for each wave.
+	// order is the order in which waves take members; the memory of free is reused for each wave.
 	order, free []int
 }
 
@@ -57,8 +57,8 @@ func (w *Wave) matches(nodeLabels map[string]string) bool {
 	return w.Selector == nil || w.Selector.Matches(labels.Set(nodeLabels))
 }
 
-// all gives a wave all nodes that it matches, and reports whether there is any member that it matches, be it in another wave. Nodes that only may
-// keep their pod are updated with their wave, and count nowhere.
+// all gives a wave all nodes that it matches, and reports whether it matches any member, even one of another
+// wave. Nodes that may only keep their pod are updated with their wave, but not counted.
 func (a *assignment) all(w *Wave, k place) (matched bool) {
 	for i := range a.s.Nodes {
 		n := &a.s.Nodes[i]
@@ -73,7 +73,7 @@ func (a *assignment) all(w *Wave, k place) (matched bool) {
 	return matched || w.Selector == nil
 }
 
-// some gives a wave a number of the members that it matches, and reports what all does.
+// some gives a wave a number of the members that it matches, and has the same result as all.
 func (a *assignment) some(w *Wave, k place) (matched bool) {
 	free, total, taken := a.free[:0], 0, 0
 	for _, i := range a.order {

@@ -13,14 +13,14 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Window is a time that comes again and again, when updates may start.
+// Window is a recurring period in which updates may start.
 type Window struct {
 	schedule cron.Schedule
 	length   time.Duration
 	zone     *time.Location
 }
 
-// maxWindow is the longest window: the starts of a window are looked for that far back.
+// maxWindow is the longest window: the search for the start of a window goes back that far.
 const maxWindow = 31 * 24 * time.Hour
 
 // ReadWindow reads a window. Without an error it opens at some time.
@@ -47,8 +47,9 @@ func ReadWindow(schedule string, length time.Duration, zone string) (Window, err
 	}
 }
 
-// starts goes through the starts of the window from some time on. The schedule is read on the clock on the wall, so a time that is shown twice because
-// clocks are set back is one start, and one that is never shown because they are set forward is a start an hour later.
+// starts iterates over the starts of the window from some time on. The schedule uses local time. So a time
+// that occurs twice because clocks are set back is one start, and a time that does not occur because clocks
+// are set forward is a start an hour later.
 func (w *Window) starts(from time.Time) func(yield func(time.Time) bool) {
 	return func(yield func(time.Time) bool) {
 		local := from.In(w.zone).Add(-2 * time.Hour) // what the wall shows may come again
@@ -83,7 +84,7 @@ func (w *Window) Open(now rollout.Time) (open bool, next rollout.Time) {
 	return false, 0
 }
 
-// closed is what keeps updates from starting at a time, and until when if that is known.
+// closed returns what prevents updates from starting at a time, and until when if that is known.
 func (p *Policy) closed(now rollout.Time) (kind rollout.VerdictKind, until rollout.Time) {
 	for _, f := range p.Freezes {
 		if f.From <= now && now < f.To {
@@ -103,7 +104,7 @@ func (p *Policy) closed(now rollout.Time) (kind rollout.VerdictKind, until rollo
 	return rollout.WaitWindow, until
 }
 
-// closes is when the next freeze begins, so that nothing is left to a wake that comes later.
+// closes returns when the next freeze begins, so that no start depends on a pass that comes too late.
 func (p *Policy) closes(now rollout.Time) (at rollout.Time) {
 	for _, f := range p.Freezes {
 		if f.From > now {
