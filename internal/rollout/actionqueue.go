@@ -4,15 +4,16 @@ package rollout
 
 import "slices"
 
-// actionQueue collects the actions of a plan in groups. When there is not room for all of them, those of the later groups are left out.
-// That breaks no budget: the nodes of all groups but the update are charged for what they are, not for what is done about
-// it, and the update starts only what still has room.
+// actionQueue collects the actions of a plan in groups. If there is no room for all of them, actions of later
+// groups are left out. This violates no budget: the nodes of all groups except update are charged for their
+// state, not for the action, and the update starts only as many actions as have room.
 type actionQueue struct {
 	burst int
-	// finish puts a pod into use that is there already, and costs nothing but the write, so it comes first. missing are creates on
-	// nodes without a running pod: they bring service back. broken is what must be done about pods whatever the update
-	// starts: deletes of those that cannot stay, and what has begun before. update is what an update starts. again is what must be done
-	// on nodes where the last write was refused: most likely it will be again, and nothing may wait for it.
+	// finish contains writes that put an existing pod into use; they cost only the write, so they come first.
+	// missing contains creates on nodes without a running pod, which restore service. broken contains actions
+	// that do not depend on the update: deletes of pods that cannot stay, and the continuation of earlier
+	// actions. update contains what the update starts. again contains actions on nodes where the last write was
+	// refused: they will probably be refused again, and no other action may wait for them.
 	finish, missing, broken, update, again []Action
 	// turn is the turn of the node that is being visited.
 	turn turn
@@ -34,7 +35,7 @@ func (a *actionQueue) repair(x Action) {
 	}
 }
 
-// takeBack adds an action that takes a refused update back, also on a node that is barred: it is another write than the one that was refused.
+// takeBack adds an action that reverts a refused update, even on a barred node, because it is not the write that was refused.
 func (a *actionQueue) takeBack(x Action) { a.finish = a.add(a.finish, x) }
 
 // start adds an action of an update if there is still room.
@@ -47,7 +48,7 @@ func (a *actionQueue) start(x Action) bool {
 	return true
 }
 
-// add holds no group longer than the whole plan may be, so that 100,000 missing pods are not all written down.
+// add limits each group to the size of the whole plan, so that 100,000 missing pods are not all listed.
 func (a *actionQueue) add(group []Action, x Action) []Action {
 	if len(group) >= a.burst {
 		a.cut = true

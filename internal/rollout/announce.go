@@ -2,7 +2,7 @@
 
 package rollout
 
-// stale reports whether a pod says something else than it should of whether there is a newer revision.
+// stale reports whether the announcement of a pod about a newer revision is wrong.
 func (d *decision) stale(i int, p *Pod) bool {
 	due := d.due(i, p)
 	return due.Said != p.Announced.Said || due.Said && p.Announced != due
@@ -19,8 +19,8 @@ func (d *decision) staleOn(i int) bool {
 	return false
 }
 
-// due is what a pod should say. Where a policy holds the node back, it does not say that there is a newer revision, unless it has announced this one
-// before: that was its start.
+// due returns what a pod should announce. If a policy holds the node, the pod does not announce a newer
+// revision, unless it has announced this revision before: then its update has already started.
 func (d *decision) due(i int, p *Pod) Announced {
 	update := d.in.Set.Update
 	switch {
@@ -35,8 +35,9 @@ func (d *decision) due(i int, p *Pod) Announced {
 	}
 }
 
-// announcements are what the pods are to say, as much of it as the plan has room for. Nodes on which something is done now are passed
-// over: what the pods there say may be wrong in a moment. So are nodes for which a write was refused a short time ago.
+// announcements returns the announcements that pods need, as far as the plan has room for them. Nodes with an
+// action in this plan are skipped, because an announcement there may be wrong in a moment. So are nodes with
+// a write that was refused a short time ago.
 func (d *decision) announcements(room int) []Announcement {
 	if !d.usable || !d.announcementsDue {
 		return nil

@@ -51,9 +51,10 @@ func (d *decision) charge(t *nodeContext) bool {
 	return charged
 }
 
-// counts reports whether a node matters to the budget: one that must run a pod, or one that may and does. A node that has not
-// been evaluated is counted as if it were one of these when it has pods, so that the budget is rather too small. With
-// EligibleOnly one that only may run the pod matters when it is not ready and an update has begun there: that may be why.
+// counts reports whether a node matters to the budget: one that must run a pod, or one that may and does. A
+// node that has not been evaluated counts as one of these if it has pods, so that the budget is too small
+// rather than too large. With EligibleOnly, a node that may only keep its pod matters if it is not ready and
+// an update has begun there, because the update may be the reason.
 func (d *decision) counts(t *nodeContext) bool {
 	switch {
 	case t.node.Gone || t.node.Fit == MustLeave:
@@ -115,8 +116,8 @@ func (d *decision) limit() Budget {
 	}
 	b.Limit = d.in.Set.MaxUnavailable.Of(desired)
 	if b.Limit == 0 && desired > 0 {
-		// Neither budget allows anything, so the update would never end. The API server refuses this; should it get here
-		// all the same, one node at a time is what upstream does.
+		// Neither budget allows anything, so the update would never end. The API server refuses this; if such a set
+		// exists nevertheless, upstream updates one node at a time.
 		b.Limit = 1
 	}
 	return b

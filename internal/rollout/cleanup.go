@@ -3,7 +3,7 @@
 package rollout
 
 // cleanUp deletes the pods of a node that have ended or are too many, or that their hook has released, and restores the one
-// that is wanted again. It says whether there were any.
+// that is wanted again. It reports whether there were any.
 func (d *decision) cleanUp(t *nodeContext, held bool) bool {
 	if t.preparing == 0 && t.restored == nil && (t.live() == 0 || t.live() == 1 && t.running == 1) {
 		return false
@@ -54,8 +54,9 @@ func (d *decision) removalReason(t *nodeContext, p *Pod, held bool) (VerdictKind
 	}
 }
 
-// isExcess reports whether a running pod is one too many. Without surge the oldest stays; with surge the oldest of the wanted
-// revision and one of all others do: the oldest that is ready, so that what serves stays.
+// isExcess reports whether a running pod is one too many. Without surge, the oldest stays; with surge, the
+// oldest of the wanted revision and one of all others stay: the oldest ready one, so that a serving pod
+// stays.
 func (d *decision) isExcess(t *nodeContext, p *Pod) bool {
 	if d.surge {
 		return p != t.current && p != t.old

@@ -35,7 +35,7 @@ type decision struct {
 	// untouched is the number of nodes where all is well.
 	untouched int
 	wake      Time
-	// announcementsDue is whether some pod says something else than it should of whether there is a newer revision.
+	// announcementsDue reports whether the announcement of any pod about a newer revision is wrong.
 	announcementsDue bool
 	// holds contains for each node what holds it back; nil if the limits of the set hold no node back. gating reports whether a policy may hold nodes back.
 	holds  []VerdictKind
@@ -54,7 +54,7 @@ type nodeContext struct {
 	// pods are the node's pods in order of age.
 	pods []Pod
 	podCounts
-	// down is set on a node that the update leaves out because it is not ready; earlier is whether only an earlier version may be why.
+	// down is set on a node that the update leaves out because it is not ready; earlier reports whether only an earlier version may be the reason.
 	down    Detail
 	earlier bool
 	// awaits is what a change in place waits for, if that can be said.
@@ -72,8 +72,8 @@ func begin(s *Snapshot) *decision {
 	return d
 }
 
-// burst is the number of actions that the plan may hold. What it is a percentage of is counted now, and not taken from the
-// status, which says how many nodes were desired when it was written.
+// burst is the number of actions that the plan may hold. The base of a percentage is counted now, and not
+// taken from the status, which has the number of desired nodes when it was written.
 func (s *Snapshot) burst() int {
 	q := s.Set.Burst
 	switch {
@@ -91,7 +91,7 @@ func (s *Snapshot) burst() int {
 	return max(1, q.Down(desired))
 }
 
-// visitNode does everything that can be said of a node without looking at the others. The verdict of a node where something
+// visitNode evaluates everything about a node that does not depend on the others. The verdict of a node where something
 // is to be done is WaitBurst until finish has found room for one of its actions.
 func (d *decision) visitNode(i int) {
 	n := &d.in.Nodes[i]
@@ -127,8 +127,7 @@ func (d *decision) decideNode(t *nodeContext) VerdictKind {
 	}
 }
 
-// decideEligible handles a node that may run the pod: it repairs what is broken, creates what is missing, and otherwise says what
-// the node waits for.
+// decideEligible handles a node that may run the pod: it repairs what is broken, creates what is missing, and otherwise sets what the node waits for.
 func (d *decision) decideEligible(t *nodeContext) VerdictKind {
 	held := t.failed > 0 && d.inBackoff(t.node.Name)
 	acts, waits := false, notHeld
@@ -183,8 +182,9 @@ func (d *decision) wantsPod(t *nodeContext, held bool) bool {
 	return t.seen == 0
 }
 
-// waitReason returns what a node waits for on which nothing is to be done, or would be done only by an update. For a node that
-// an update may start on this is what it waits for if it is not its turn: WaitReplacing, WaitBudget, WaitSurgeRemove.
+// waitReason returns what a node waits for if it needs no action, or only one of an update. For a node on
+// which an update may start, this is the reason while it is not its turn: WaitReplacing, WaitBudget,
+// WaitSurgeRemove.
 func (d *decision) waitReason(t *nodeContext) VerdictKind {
 	switch {
 	case d.waitsUnreachable(t):
@@ -224,7 +224,7 @@ func (d *decision) waitReason(t *nodeContext) VerdictKind {
 	}
 }
 
-// waitForOwner is what an old pod waits for that the owner of the node updates: for the policy to let it announce that, then for the owner.
+// waitForOwner returns what an old pod waits for if the owner of the node updates it: first for the policy to allow the announcement, then for the owner.
 func (d *decision) waitForOwner(t *nodeContext) VerdictKind {
 	if d.heldByPolicy(t.index) {
 		return d.hold(t.index)

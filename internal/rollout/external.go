@@ -2,8 +2,7 @@
 
 package rollout
 
-// decideExternal decides about a node where another controller keeps the pods. Only an old pod that it would have nothing to
-// do about is the business of the update.
+// decideExternal decides about a node whose pods another controller manages. The update handles only an old pod for which that controller has nothing to do.
 func (d *decision) decideExternal(t *nodeContext) VerdictKind {
 	n := t.node
 	switch {

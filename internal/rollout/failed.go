@@ -29,8 +29,8 @@ func (d *decision) inBackoff(node string) bool {
 	return true
 }
 
-// backoffOf looks up the back-off of a node. One that was counted for another revision does not hold: the new one may well
-// have been made to fix it.
+// backoffOf looks up the back-off of a node. A back-off that was counted for another revision does not apply:
+// the new revision may have been created to fix the problem.
 func (d *decision) backoffOf(node string) (Backoff, bool) {
 	m := &d.in.Memory
 	if m.Update != d.revisionName() {
@@ -55,7 +55,7 @@ func (d *decision) revisionName() string {
 	return d.in.Revisions[d.in.Set.Update].Name
 }
 
-// remember takes the failed pods that this plan replaces into account and forgets what is of no use any more.
+// remember adds the failed pods that this plan replaces, and removes entries that are no longer needed.
 func (d *decision) remember(actions []Action) Memory {
 	if !d.usable {
 		return d.in.Memory

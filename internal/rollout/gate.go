@@ -2,9 +2,9 @@
 
 package rollout
 
-// Gate is what a rollout policy allows of the update of a set. It only restricts: the limits and the budget of the set apply in addition.
+// Gate describes how far a rollout policy allows the update of a set. It only restricts: the limits and the budget of the set apply in addition.
 type Gate struct {
-	// Holds says for each node of the Snapshot why its update may not start now; NotEvaluated for a node that is released. A node beyond its end is
+	// Holds contains for each node of the Snapshot the reason why its update may not start now; NotEvaluated for a node that is released. A node beyond its end is
 	// released.
 	Holds []VerdictKind
 	// Joining is the index of the revision that a held node gets when it has no pod, and nothing is known of an earlier one; NoRevision for the wanted one.
@@ -17,7 +17,7 @@ type Gate struct {
 	NewestFirst bool
 }
 
-// gateOf is what the policy holds a node back for, notHeld for nothing.
+// gateOf returns why the policy holds a node, or notHeld.
 func (d *decision) gateOf(i int) VerdictKind {
 	if g := d.in.Gate; g != nil && i < len(g.Holds) {
 		return g.Holds[i]
@@ -31,8 +31,8 @@ func (d *decision) gated() bool {
 	return d.in.Gate != nil && (d.in.Set.Strategy == RollingUpdate || d.in.Set.Announce)
 }
 
-// holdByPolicy holds the nodes back that the limits of the set let go, or only its partition keeps, and the policy has not released. What has begun
-// continues.
+// holdByPolicy holds the nodes that the policy has not released, and that the limits of the set do not hold,
+// or hold only because of the partition. Updates that have begun continue.
 func (d *decision) holdByPolicy() {
 	for i := range d.in.Nodes {
 		gate := d.gateOf(i)
@@ -78,7 +78,7 @@ func (d *decision) paced(inFlight bool) bool {
 	return !inFlight && g.InFlight >= 0 && d.usage.inFlight+d.usage.taken >= g.InFlight || g.Starts >= 0 && d.usage.starts >= g.Starts
 }
 
-// Progress is how far a node has come with the update of its set.
+// Progress describes the progress of a node in the update of its set.
 type Progress struct {
 	// Updated is whether it has a live pod of the wanted revision, and no older one next to it; Available whether that pod is available.
 	Updated, Available bool
@@ -91,7 +91,7 @@ type Progress struct {
 	UnderWay bool
 }
 
-// Progress returns what reports how far a node of the Snapshot has come.
+// Progress returns a function that reports the progress of a node of the Snapshot.
 func (s *Snapshot) Progress() func(i int) Progress {
 	d := begin(s)
 	return func(i int) Progress {
@@ -123,7 +123,7 @@ func (s *Snapshot) Progress() func(i int) Progress {
 	}
 }
 
-// Serving returns what reports whether a node has a live pod, of any revision, that is available and is not being changed.
+// Serving returns a function that reports whether a node has a live pod, of any revision, that is available and is not being changed.
 func (s *Snapshot) Serving() func(i int) bool {
 	d := begin(s)
 	return func(i int) bool {

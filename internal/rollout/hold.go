@@ -7,11 +7,12 @@ import "math"
 // notHeld is the hold of a node that an update may start on.
 const notHeld = NotEvaluated
 
-// holdNodes determines which nodes the limits of the set hold back, and why (for those of a policy alone see hold): every node that is neither done nor begun is held
-// at first, then as many are let go as the partition allows. With 10 desired nodes, a partition of 4, 3 nodes that run the
-// wanted revision and one in the middle of its update, that is 2.
+// holdNodes determines which nodes the limits of the set hold back, and why (for those of a policy alone see
+// hold): first, every node is held whose update is neither done nor begun; then as many are released as the
+// partition allows. With 10 desired nodes, a partition of 4, 3 nodes that run the wanted revision and one in
+// the middle of its update, that is 2.
 //
-// The limits belong to the rolling update, so they mean nothing under OnDelete; a set without them, and without a policy, pays for none of this.
+// The limits belong to the rolling update, so they have no effect with OnDelete. For a set without limits and without a policy, this costs nothing.
 func (d *decision) holdNodes() {
 	set := &d.in.Set
 	limited := set.Strategy == RollingUpdate && (set.EligibleOnly || set.Paused || set.Selective || set.Partition.Value > 0)
@@ -29,8 +30,8 @@ func (d *decision) holdNodes() {
 	}
 }
 
-// holdByLimits is holdNodes for the limits of the set. Of the nodes that the partition can let go, those that a policy holds back come last of all: they
-// would not start.
+// holdByLimits is holdNodes for the limits of the set. Of the nodes that the partition can release, those
+// that a policy holds come last, because they would not start.
 func (d *decision) holdByLimits() {
 	set := &d.in.Set
 	desired, done := 0, 0
@@ -60,8 +61,8 @@ func (d *decision) holdByLimits() {
 	}
 }
 
-// admit lifts a hold from as many nodes as are free, in ascending order, and returns how many are free then. The partition
-// speaks of the desired nodes; others (all) are let go only when it keeps none.
+// admit lifts a hold from as many nodes as are free, in ascending order, and returns how many are free then.
+// The partition counts the desired nodes; others (all) are released only if it keeps none.
 func (d *decision) admit(hold VerdictKind, free int, all bool) int {
 	for i := 0; i < len(d.holds) && free > 0; i++ {
 		if d.holds[i] == hold && (all || d.in.Nodes[i].Fit == MustRun && d.gateOf(i) == notHeld) {
@@ -81,9 +82,10 @@ func (d *decision) admitFromTheEnd(free int) {
 	}
 }
 
-// classify returns what holds a node back if nothing lets it go, and whether it counts as one that runs the wanted revision
-// or is about to: with a live pod of it, in the middle of its update, or new. (A pod that is preparing to be deleted counts
-// as in the middle of its update whatever it was prepared for, because that is not recorded.)
+// classify returns what holds a node if it is not released, and whether it counts as a node that runs the
+// wanted revision or is about to: with a live pod of it, in the middle of its update, or new. (A pod that is
+// preparing to be deleted counts as in the middle of its update whatever it was prepared for, because that is
+// not recorded.)
 func (d *decision) classify(n *Node) (hold VerdictKind, counts bool) {
 	if n.Gone || n.Fit != MustRun && n.Fit != MayStay {
 		return notHeld, false
@@ -133,7 +135,7 @@ func (d *decision) progressOf(n *Node) (begun, old bool) {
 // keepsOnly reports whether a node only may keep its pod, and the set updates no such node.
 func (d *decision) keepsOnly(n *Node) bool { return n.Fit == MayStay && d.in.Set.EligibleOnly }
 
-// firstLimit is the first limit of the set that speaks against updating a node.
+// firstLimit returns the first limit of the set that prevents the update of a node.
 func (d *decision) firstLimit(n *Node) VerdictKind {
 	switch {
 	case d.in.Set.Paused:
@@ -149,7 +151,7 @@ func (d *decision) inHistory(revision int) bool {
 	return revision >= 0 && revision < len(d.in.Revisions)
 }
 
-// hold is what holds a node back, notHeld for nothing. Where only a policy can hold nodes back, this is evaluated here, so that a healthy node costs nothing.
+// hold returns what holds a node, or notHeld. Where only a policy can hold nodes back, this is evaluated here, so that a healthy node costs nothing.
 func (d *decision) hold(i int) VerdictKind {
 	switch {
 	case d.holds != nil:
@@ -161,8 +163,9 @@ func (d *decision) hold(i int) VerdictKind {
 	}
 }
 
-// successor is the revision of the pod that a node gets when it has none: a node that is held keeps the one it had, as
-// long as that is in the history. One that a policy holds back gets the one that the policy names, if it had none.
+// successor returns the revision of the next pod of a node without one: a held node keeps the revision that
+// it had, as long as it is in the history. If it had none and a policy holds it, it gets the revision that
+// the policy names.
 func (d *decision) successor(t *nodeContext) int {
 	switch {
 	case d.hold(t.index) == notHeld:

@@ -5,7 +5,7 @@ package rollout
 // preparing reports whether a pod has been prepared to be deleted.
 func (p *Pod) preparing() bool { return p.Hook >= HookWaiting }
 
-// startDelete is the first step of the deletion of a pod: it is prepared if its hook is armed, else deleted.
+// startDelete starts the deletion of a pod: the pod is prepared if its hook applies, and otherwise deleted.
 func (t *nodeContext) startDelete(p *Pod, reason VerdictKind) Action {
 	if p.Hook == HookArmed {
 		a := t.act(Prepare, p, Preparing)
@@ -30,14 +30,14 @@ func (d *decision) countPreparing(t *nodeContext, p *Pod) {
 	}
 }
 
-// mayNotGo reports whether the API server has refused to delete a pod that was prepared for it.
+// mayNotGo reports whether the API server has refused to delete a prepared pod.
 func (t *nodeContext) mayNotGo(p *Pod) bool {
 	return p.Hook == HookReleased && t.node.Refusal != nil && t.node.Refusal.Of == Delete
 }
 
 // decideRestore decides whether a preparing pod is wanted again: the template has been changed back to its revision, its node
-// may run the pod again, or its delete was refused. It is not when another pod has its place already. Otherwise an old pod that was prepared for an
-// update is not restored while the strategy is RollingUpdate: an update that has begun goes on.
+// may run the pod again, or its delete was refused. It is not wanted if another pod has already replaced it. Otherwise an old pod that was prepared for an
+// update is not restored while the strategy is RollingUpdate: an update that has begun continues.
 func (d *decision) decideRestore(t *nodeContext) {
 	c := &t.podCounts
 	p := c.restored

@@ -2,8 +2,8 @@
 
 package rollout
 
-// decideMissingNode handles a node whose object is gone. No other controller removes a pod that was not scheduled before the
-// node went; all others are the business of the pod garbage collector.
+// decideMissingNode handles a node whose object is gone. No other controller removes a pod that was not
+// scheduled before the node was deleted; the pod garbage collector removes all others.
 func (d *decision) decideMissingNode(t *nodeContext) VerdictKind {
 	kind := NotWanted
 	for i := range t.pods {

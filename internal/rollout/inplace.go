@@ -30,7 +30,7 @@ func (d *decision) inPlace(p *Pod) (bool, Detail) {
 // ClosesGate reports whether a pod is made not ready before it is changed in place.
 func (s *Set) ClosesGate() bool { return s.CloseGate || s.Grace > 0 }
 
-// RestartWithin is the time in which the agent of a node must stop containers that are to be restarted, in addition to the time that they get to end.
+// RestartWithin is the time in which the agent of a node must stop containers that should be restarted, in addition to their grace period.
 const RestartWithin = 30 * time.Second
 
 // stuck reports whether a change in place is under way that can never come to its end, or whose time has ended. A node that was not ready has
@@ -50,8 +50,9 @@ func (d *decision) stuckAt(n *Node, p *Pod) Time {
 	return max(p.StuckAt, n.Since.Add(RestartWithin))
 }
 
-// proceed continues a change in place that is in progress, also when the set does not ask for changes in place any more.
-// It says whether there is something to do, and else what the node waits for, if for the change.
+// proceed continues a change in place that is in progress, even if the set no longer requests changes in
+// place. It reports whether there is something to do, and otherwise what the node waits for, if it waits for
+// the change.
 func (d *decision) proceed(t *nodeContext) (acts bool, waits VerdictKind) {
 	p := t.subject(d.surge)
 	switch {
@@ -86,7 +87,7 @@ func (t *nodeContext) subject(surge bool) *Pod {
 
 // supersede changes a pod that is old although, or because, a change in place is under way: it is patched, for the first
 // time or once more, or recreated where that is not possible. It is not available already, so this takes no slot of the
-// budget; and its node is in flight already, so Set.MaxReplacing has nothing to say. With surge the new pod is created like
+// budget; and its node is already in flight, so Set.MaxReplacing does not apply. With surge the new pod is created like
 // for any other old pod that is not available.
 func (d *decision) supersede(t *nodeContext, p *Pod) (acts bool, waits VerdictKind) {
 	if d.surge || t.live() != 1 || t.preparing > 0 {
@@ -125,8 +126,8 @@ func (d *decision) recreate(t *nodeContext, p *Pod, why Detail) {
 	d.queue.repair(a)
 }
 
-// giveUp recreates a current pod whose change in place can never come to its end. It is not available, so this takes no slot of the
-// budget. An old one, which is held, stays as it is: its successor would be of the same revision at best.
+// giveUp recreates a current pod whose change in place can never be completed. It is not available, so this takes no slot of the
+// budget. An old, held pod is not changed: its successor would have the same revision at best.
 func (d *decision) giveUp(t *nodeContext, p *Pod) (acts bool, waits VerdictKind) {
 	current := p.Revision == d.in.Set.Update && d.in.Set.Strategy == RollingUpdate
 	if !current || t.live() != 1 || t.preparing > 0 || t.node.Blocked != "" || d.keepsOnly(t.node) {

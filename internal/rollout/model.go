@@ -55,7 +55,7 @@ type Set struct {
 	MinReady time.Duration
 	// Burst is the largest number of actions in one plan; 0 means DefaultBurst. A percentage is rounded down, to at least 1.
 	Burst Quantity
-	// EligibleOnly keeps an update from nodes that only may keep their pod (MayStay), where its successor could not be placed.
+	// EligibleOnly excludes nodes that may only keep their pod (MayStay) from an update, because a successor could not be placed there.
 	EligibleOnly bool
 	Limits
 	// InPlace is whether an old pod is changed in place where that is possible, instead of being recreated. It has no
@@ -81,13 +81,13 @@ type Unreachable struct {
 	// Skip leaves nodes that are not ready out: no update starts there, and they are charged only if the update may be why they
 	// are not ready (see the package comment).
 	Skip bool
-	// AttributionWindow is how far apart in time the update's touching a node and its going down may lie, for it to be put down to the update.
+	// AttributionWindow is the maximum time between the update of a node and its failure for which the failure is attributed to the update.
 	AttributionWindow time.Duration
 }
 
-// Limits are how far a rolling update may go, whatever the budget. The zero value lets it go to the end.
+// Limits restrict how far a rolling update may go, independent of the budget. The zero value sets no limit.
 type Limits struct {
-	// Paused keeps every update from starting. What is missing is created, what is broken repaired, all the same.
+	// Paused prevents every update from starting. Missing pods are still created, and broken pods repaired.
 	Paused bool
 	// Partition is how many of the desired nodes are kept at the revision that they have. A percentage is rounded down.
 	Partition Quantity
@@ -136,7 +136,7 @@ const (
 	OnDelete                          // a user deletes the pod
 )
 
-// Fit is what placement says of a node and the pod template of the set.
+// Fit is the result of placement for a node and the pod template of the set.
 type Fit uint8
 
 // The fits. The zero value means "not evaluated", as does any other number: Decide does nothing on such a node.
@@ -162,9 +162,9 @@ type Node struct {
 	Unanswered bool
 	// Ready is whether the node's condition Ready is True, and Since when that condition last changed.
 	Ready bool
-	// ImageWait is whether the images of the wanted revision are not on the node yet, and its update is to wait for them; set only
-	// for sets that ask for that. ImageUntil is when the update starts all the same; 0 means that no end is known, because no node
-	// has been requested to pull them yet.
+	// ImageWait reports whether the update of the node waits because images of the wanted revision are not on it
+	// yet; it is set only for sets that request this. ImageUntil is when the update starts anyway; 0 means that
+	// no end is known, because the pull was not requested yet.
 	ImageWait  bool
 	ImageUntil Time
 	Since      Time
@@ -208,12 +208,12 @@ type Pod struct {
 	Created    Time
 	// GraceUntil is when a pod that is marked (InPlaceMarked, InPlaceAnnounced) may be changed; 0 means at once.
 	GraceUntil Time
-	// Trouble is why the pod does not start, as its status reports; empty if it reports nothing. Decide does not read it: it is for
+	// Trouble is the reason in its status why the pod does not start; empty if there is none. Decide does not read it: it is for
 	// the explanation of a verdict, and for conditions.
 	Trouble string
-	// Stuck is why the change that is under way (InPlacePatched, InPlaceAnnounced) can never come to its end; NoDetail if it may.
+	// Stuck is why the change that is under way (InPlacePatched, InPlaceAnnounced) can never be completed; NoDetail if it may.
 	Stuck Detail
-	// StuckAt is when Stuck begins to hold: until then, and while the node is not ready, what runs on the node may still end the change. 0 means at once.
+	// StuckAt is when Stuck takes effect: until then, and while the node is not ready, the node may still complete the change. 0 means at once.
 	StuckAt Time
 	// Doubtful is whether it is not known if an edit of ours took effect, after which the pod would serve no longer.
 	Doubtful bool

@@ -4,7 +4,7 @@ package rollout
 
 import "slices"
 
-// Outcome is what became of one action of a Plan. The zero value is for an action that was not sent, or that has no answer yet.
+// Outcome is the result of one action of a Plan. The zero value means that the action was not sent, or has no answer yet.
 type Outcome struct {
 	// Done is whether the action took effect.
 	Done bool
@@ -12,12 +12,13 @@ type Outcome struct {
 	Obstacle string
 }
 
-// Preliminary reports whether an action only prepares a pod for the Patch or the Delete that follows. That it succeeds does not show that the other one will.
+// Preliminary reports whether an action only prepares a pod for the Patch or the Delete that follows. Its
+// success does not prove that the following action will succeed.
 func (k ActionKind) Preliminary() bool { return k == Mark || k == Prepare }
 
-// After is the plan as the status of its pass shows it, where outcomes are those of its actions: a node is blocked on which the plan could not be
-// carried out, and one whose last write was refused and whose turn did not come. Only verdicts change. What the answers mean for the next decision is in the
-// next Snapshot.
+// After returns the plan that the status of its pass shows; outcomes has the outcome of each action. A node
+// is blocked if the plan could not be carried out on it, or if its last write was refused and its turn did
+// not come. Only verdicts change. The next Snapshot contains what the answers mean for the next decision.
 func (p Plan) After(s *Snapshot, outcomes []Outcome) Plan {
 	if len(outcomes) == 0 {
 		return p

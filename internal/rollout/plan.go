@@ -2,7 +2,7 @@
 
 package rollout
 
-// Plan is what Decide wants to be done, and everything that can be said about it.
+// Plan contains the actions that Decide wants, and their explanation.
 type Plan struct {
 	// Actions are independent of each other and in the order in which they should be started; there are at most
 	// Set.Burst of them. Only a Patch that comes after the Mark of the same pod depends on it: it must not be sent unless
@@ -29,7 +29,7 @@ type Announcement struct {
 	// Node is the index of the node in Snapshot.Nodes.
 	Node     int
 	Pod, UID string
-	// Old is what the pod is to say: that there is a newer revision than its own. Revision is the index of the one that it names as the newest.
+	// Old reports whether the pod announces a newer revision than its own. Revision is the index of the revision that it names as the newest.
 	Old      bool
 	Revision int
 	// Withdraw is whether the announcement of the pod is removed.
@@ -65,9 +65,9 @@ type Action struct {
 	Reason VerdictKind
 	// Detail is the detail of the verdict.
 	Detail Detail
-	// Evict is whether a Prepare is due to the node, which must not run the pod, and to no update.
+	// Evict reports whether the reason of a Prepare is that the node must not run the pod, and not an update.
 	Evict bool
-	// TakesBack is whether an Unmark or a Restore puts a pod back into use of which the change in place or the delete was refused.
+	// TakesBack reports whether an Unmark or a Restore puts a pod back into use whose change in place or delete was refused.
 	TakesBack bool
 }
 
@@ -92,25 +92,25 @@ const (
 	DetailNoGate        // the pod has no readiness gate for it
 	DetailTemplate      // the templates differ in something that cannot be changed in place
 	DetailInitImage     // the image of an init container differs, and the set does not allow to change that in place
-	DetailFieldRef      // a label, annotation or amount of a resource differs that an environment variable reads
+	DetailFieldRef      // an environment variable reads a label, annotation or resource amount that differs
 	DetailResources     // the resources differ, and changing them in place is not enabled
 	DetailResize        // the resources differ in a way that cannot be changed in place
 	DetailResizeRefused // the API server has refused to change the resources
 	DetailInfeasible    // the node cannot give the pod the resources that it has been changed to
 	DetailUnfinished    // another controller has begun a change that cannot be continued
-	DetailRestart       // a container is to be restarted that the agent of a node cannot restart
+	DetailRestart       // a container must be restarted that the agent of a node cannot restart
 	DetailNotRestarted  // the agent of the node has not restarted the containers in time
 
 	// The detail of `wait-in-place`.
 	DetailRestarting // the agent of the node is to restart containers
 
 	// Details of `wait-unreachable`.
-	DetailDownBefore      // the update has not touched the node, or did so when it had been down for long
+	DetailDownBefore      // the update has not touched the node, or only when the node had been down for a long time
 	DetailDownAfterUpdate // the node went down at about the time when the update touched it: it is charged
 	DetailDownLater       // the node went down long after the update touched it
 
 	// The detail of `wait-replacing`.
-	DetailMinReadyPending // the pod has not been ready for Set.MinReady yet, and more nodes are charged than may be
+	DetailMinReadyPending // the pod has not been ready for Set.MinReady yet, and the budget is exceeded
 )
 
 // Budget is the update budget of one plan, for display and metrics.

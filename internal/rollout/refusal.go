@@ -47,7 +47,7 @@ func (d *decision) turnOf(n *Node) turn {
 	}
 }
 
-// mayStart reports whether the node is one of those on which the round of updates that is under way may start.
+// mayStart reports whether the current round of updates may start on the node.
 func (d *decision) mayStart(i int) bool { return d.turnOf(&d.in.Nodes[i]) == d.round }
 
 // blockRefused gives the nodes on which a write was refused, and on which the plan does nothing although there is something to do, their
@@ -64,7 +64,7 @@ func (d *decision) blockRefused() {
 		switch v.Kind {
 		case WaitNodeOwner:
 			if !d.staleOn(i) {
-				continue // what was to be said is said, so nothing is left to write
+				continue // the announcement has been made, so there is nothing to write
 			}
 			v.Kind, v.Detail = Blocked, NoDetail
 		case WaitBudget:

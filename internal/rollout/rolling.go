@@ -31,7 +31,7 @@ func (d *decision) startRound(t turn) {
 	}
 }
 
-// startUnavailable replaces the old pods that are not available: nothing is lost by it. Without surge they are charged
+// startUnavailable replaces the old pods that are not available, which costs no available pod. Without surge they are charged
 // already, because they are unavailable; with surge they cost nothing. Only Set.MaxReplacing holds them back: with 3 nodes
 // in flight and a cap of 5, two more may start. And those that are ready, but not for long enough, stay as long as more nodes are charged than may be.
 func (d *decision) startUnavailable() {
@@ -65,8 +65,8 @@ func (d *decision) startUnavailable() {
 	}
 }
 
-// removeInTime is removeWithoutSuccessor at the pace of the policy, and reports whether that lets it start. The node does not get into the middle of an update: no
-// pod follows.
+// removeInTime is removeWithoutSuccessor at the pace of the policy, and reports whether the pace allows it.
+// The node does not count as being updated, because no pod follows.
 func (d *decision) removeInTime(i int) bool {
 	if g := d.in.Gate; g != nil && g.Starts >= 0 && d.usage.starts >= g.Starts {
 		d.verdicts[i].Kind = WaitPace
@@ -77,9 +77,10 @@ func (d *decision) removeInTime(i int) bool {
 	return true
 }
 
-// freeToReplace reports whether an old pod can be replaced without losing an available pod. Of a doubtful one this is not known, so it
-// counts as what costs more: without surge as unavailable, for which it is charged already; with surge as one that still serves, and to
-// which a second one is not added for nothing. The same goes for one that is ready, but not for long enough.
+// freeToReplace reports whether an old pod can be replaced without losing an available pod. For a doubtful
+// pod this is not known, so it counts as the more expensive case: without surge as unavailable, for which it
+// is charged already; with surge as one that still serves, and to which a second one is not added for
+// nothing. The same goes for one that is ready, but not for long enough.
 func (d *decision) freeToReplace(p *Pod) bool {
 	if d.surge && !p.preparing() {
 		return !d.available(p) && !d.minReadyPending(p)
@@ -104,7 +105,7 @@ func (d *decision) inOrder(k int) int {
 	return k
 }
 
-// newestFirst are the nodes, those with the youngest pods first.
+// newestFirst returns the nodes, those with the youngest pods first.
 func (d *decision) newestFirst() []int {
 	if d.order != nil {
 		return d.order

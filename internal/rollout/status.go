@@ -63,8 +63,8 @@ func (s *Snapshot) CountUpdated(revision int) int {
 // progressDeadlineSeconds that a Deployment has by default.
 const StallAfter = 10 * time.Minute
 
-// StallsAt returns when a pod in trouble has not been ready for StallAfter, and whether it is in trouble at all. A pod that says nothing of being ready has
-// not been ready since it was created.
+// StallsAt returns when a pod in trouble has not been ready for StallAfter, and whether it is in trouble at
+// all. A pod without the condition Ready has not been ready since it was created.
 func (p *Pod) StallsAt() (at Time, stalls bool) {
 	since := p.ReadySince
 	if since == 0 {
@@ -73,8 +73,8 @@ func (p *Pod) StallsAt() (at Time, stalls bool) {
 	return since.Add(StallAfter), p.Trouble != "" && !p.Ready && since != 0
 }
 
-// StallsNext returns when the next pod in trouble has been so for StallAfter; 0 for never. No event reports that, and no decision depends on it, but
-// what the status says of the set may.
+// StallsNext returns when the next pod in trouble has been in trouble for StallAfter; 0 for never. No event
+// reports this, and no decision depends on it, but the status may.
 func (s *Snapshot) StallsNext() (next Time) {
 	for i := range s.Nodes {
 		for k := range s.Nodes[i].Pods {

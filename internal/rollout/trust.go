@@ -2,13 +2,13 @@
 
 package rollout
 
-// trust is what is known of the revisions of a set that leaves out nodes which are not ready: which of them do no harm. A revision is
+// trust records which revisions are known to be harmless, for a set that leaves out nodes that are not ready. A revision is
 // trusted when a pod of it has been available on a ready node for the attribution window. So is the first one: it replaced no other.
 //
 // The window is measured as minReadySeconds is: from the times that kubelets and the API server wrote, by the clock of the manager. A clock that is fast by
 // the whole window trusts a version as soon as a pod of it is available. That is accepted: the pod must be available all the same, and a version that is trusted
-// too early gives the next version a budget of its own, which one version never exceeds. To count only what this process has observed would
-// need memory that each failover loses, so each failover would hold an update that needs trust for another window.
+// too early gives the next version a budget of its own, which one version never exceeds. Counting only what this process has observed would need memory, which
+// each failover loses; so each failover would hold an update that needs trust for another window.
 type trust struct {
 	known bool
 	// revisions has one entry for each revision, and one in front for pods of which the revision is not known.
@@ -17,7 +17,7 @@ type trust struct {
 	at Time
 }
 
-// trusts reports whether a revision is known to do no harm. All pods are looked at once, and only if some node asks.
+// trusts reports whether a revision is known to be harmless. All pods are evaluated once, and only when needed.
 func (d *decision) trusts(revision int) bool {
 	if !d.trust.known {
 		d.computeTrust()
@@ -72,7 +72,7 @@ func (d *decision) markTrusted(p *Pod) {
 }
 
 // updatesLeft is how many available old pods the update may still replace. Where the nodes that earlier versions may have taken down use up the
-// whole budget, a version that has not begun anywhere may be tried on one node more: it may be the one that does no harm.
+// whole budget, a version that has not begun anywhere may be tried on one node more: it may be the harmless one.
 func (d *decision) updatesLeft() int {
 	free := d.usage.free()
 	if free == 0 && d.usage.earlier > 0 && d.usage.begun+d.untouched == 0 {

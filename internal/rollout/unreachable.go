@@ -34,7 +34,7 @@ func (d *decision) attributeDown(t *nodeContext) {
 	}
 }
 
-// worse is the one of two answers that counts: a charge, else that the update has touched the node at all.
+// worse returns the answer that counts of two: a charge, or otherwise that the update has touched the node at all.
 func worse(a, b Detail) Detail {
 	if a == DetailDownAfterUpdate || b == DetailDownBefore {
 		return a
@@ -112,7 +112,8 @@ func (d *decision) compare(n *Node, p *Pod, touched Time) Detail {
 	}
 }
 
-// waitsUnreachable reports whether a node that is left out shows so whatever the set's limits are: it is charged, or its pod is going or not available.
+// waitsUnreachable reports whether a node that is left out gets this verdict regardless of the set's limits:
+// it is charged, or its pod is being deleted or not available.
 func (d *decision) waitsUnreachable(t *nodeContext) bool {
 	switch {
 	case t.down == NoDetail:
