@@ -49,7 +49,7 @@ func (a Answer) String() string {
 	return [...]string{"", "done", "exists", "gone", "differs", "ended", "refused", "busy", "unclear"}[a]
 }
 
-// ErrNotLeading is of a request that was not sent, because another manager may lead by now.
+// ErrNotLeading is the error of a request that was not sent, because another manager may have become the leader.
 var ErrNotLeading = errors.New("not sent: the lease of the leader was not renewed in time")
 
 // OfCreate reads the answer to a create.
@@ -85,8 +85,9 @@ func OfDelete(err error) Answer {
 	}
 }
 
-// refusal distinguishes a definite no from an unclear answer. A definite no is an answer of the API server itself with a code below
-// 500; 429 is one too (the request was not begun), while 408 and 504 are given up in the middle.
+// refusal distinguishes a definite refusal from an unclear answer. A definite refusal is an answer of the API
+// server itself with a code below 500, including 429 (the request was not started); after 408 and 504, the
+// outcome is unclear.
 func refusal(err error) Answer {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -129,7 +130,7 @@ var failedAdmission = regexp.MustCompile(`^(failed calling webhook |admission we
 	`|(jsonpatch )?(add|remove|replace|move|copy|test) operation |error in (add|remove|replace|move|copy|test) for ` +
 	`|testing value .* failed|error while (performing deep copy|adding value during copy)|json: cannot unmarshal )`)
 
-// TimedOut reports whether a write was given up after a while, by the API server or on the way to it.
+// TimedOut reports whether a write timed out, in the API server or on the way to it.
 func TimedOut(err error) bool {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -140,9 +141,9 @@ func TimedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) && late.Timeout()
 }
 
-// SlowStart gives the sizes of the batches in which pods are created: 1, 2, 4 … until all of a batch were refused, or one had no clear answer.
-// So a quota or a webhook that refuses every pod is asked once or twice in a pass and not hundreds of times (as upstream). What has gone well shows how
-// the next creates of the same kind may begin: a server that is busy answers each small batch no sooner than a large one.
+// SlowStart gives the sizes of the batches in which pods are created: 1, 2, 4 … until all creates of a batch were refused, or one had no clear answer.
+// So a quota or a webhook that refuses every pod is asked once or twice in a pass and not hundreds of times (as upstream). The successful creates
+// determine the first batch of the next creates of the same kind: a busy server does not answer a small batch faster than a large one.
 type SlowStart struct {
 	size, left int
 	// before is what size was before the last batch.
@@ -152,7 +153,7 @@ type SlowStart struct {
 // NewSlowStart is for n creates, and begins with a batch of first, at least 1.
 func NewSlowStart(n, first int) *SlowStart { return &SlowStart{size: max(first, 1), left: n} }
 
-// Next is the size of the next batch, which has no more than most creates; 0 when all is done.
+// Next returns the size of the next batch, at most most creates; 0 when all creates are done.
 func (s *SlowStart) Next(most int) int {
 	n := min(s.size, s.left, most)
 	s.left -= n
@@ -173,9 +174,10 @@ func (s *SlowStart) Fail() int {
 	return skipped
 }
 
-// Refuse is for a batch of which some were refused, for reasons that the others need not share. Where some went well the next batch is as large.
-// Where none did the batches end, and those of the next pass begin with twice as many: so the refusals of some nodes hold the others up for a
-// few passes at most. It returns how many creates are left out.
+// Refuse records a batch in which some creates were refused, for reasons that may not apply to the others. If
+// some creates succeeded, the next batch has the same size. If none succeeded, the batches end, and the next
+// pass begins with twice as many creates: so refusals of some nodes delay the others by a few passes at most.
+// It returns how many creates are left out.
 func (s *SlowStart) Refuse(refused, sent int) int {
 	if refused < sent {
 		s.size = s.before
@@ -189,7 +191,7 @@ func (s *SlowStart) Refuse(refused, sent int) int {
 // maxRefused is how many creates are sent at once when all before were refused.
 const maxRefused = 32
 
-// Stop ends the batches although nothing has failed. The last one was not sent as a whole, so it shows nothing: the next ones begin with its size.
+// Stop ends the batches although nothing has failed. The last batch was not sent completely, so it proves nothing: the next pass begins with its size.
 func (s *SlowStart) Stop() { s.left, s.size = 0, s.before }
 
 // Wanted is the pod that a create was for.

@@ -15,14 +15,14 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Load is what an answer says of how busy the API server is.
+// Load describes what an answer shows about the load of the API server.
 type Load uint8
 
 // The loads.
 const (
 	Unknown Load = iota // nothing: a refusal may come sooner than anything else, and a webhook that is down is not the server
 	Bears               // it did what was asked; how long it took shows the rest
-	Strains             // it asks for a pause, does not get done in time, or is not there
+	Strains             // it asks for a pause, times out, or is unavailable
 )
 
 // LoadOf reads an answer.
@@ -50,8 +50,8 @@ func LoadOf(err error) Load {
 	return Unknown
 }
 
-// IsBusy reports whether the API server asks to be asked again later. One that has no room says when; a webhook may refuse with 429 as with any
-// other code, and means it.
+// IsBusy reports whether the API server asks for a retry later. An overloaded API server names the time; a
+// webhook may use 429 like any other code, and this is a refusal.
 func IsBusy(err error) bool {
 	_, asks := apierrors.SuggestsClientDelay(err)
 	return asks && apierrors.IsTooManyRequests(err) && !denied(err)
@@ -81,13 +81,13 @@ type Window struct {
 type round struct {
 	first   int64 // the number of the first write that was sent in it
 	answers int
-	served  float64 // the sum of what part of the time of each answer was not spent waiting
+	served  float64 // the sum of the share of each answer's time that was not spent waiting
 	peak    int     // of writes that were under way
 }
 
 const (
 	leastWindow = 2
-	// idleQueue keeps every server at work, and longQueue is what a plain client asks of one that is to be as fast as it can.
+	// idleQueue keeps every server busy, and longQueue is the load of a simple client that wants to be as fast as possible.
 	idleQueue, longQueue = 32, 64
 	firstPause, maxPause = 100 * time.Millisecond, 5 * time.Second
 	// remember is for how long the fastest answer counts, at least.

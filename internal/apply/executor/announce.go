@@ -17,8 +17,9 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// announceAll lets pods announce whether there is a newer revision. Each is a write of its own, so one that fails stops no other; what was not
-// said, the next decision asks for again, for a node where it was refused or has no clear answer after a while.
+// announceAll writes to pods whether there is a newer revision. Each announcement is a separate write, so a
+// failure does not stop the others. The next decision requests a missing announcement again; if it was
+// refused or has no clear answer, after a delay.
 func (r *run) announceAll(ctx context.Context, wg *sync.WaitGroup) {
 	if r.job.Announce == nil {
 		return

@@ -22,12 +22,12 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Claim is a set of which what belongs to it is to be brought in order.
+// Claim names a set, and what is needed to adopt, release and reread its pods.
 type Claim struct {
 	Key   clustercache.Key
 	Owner metav1.OwnerReference
 	// MayAdopt is asked once, before the first adoption, whether the set still exists and is not being deleted; it must ask the API server
-	// itself. Where it is nil, whose pods are whose is left to another controller.
+	// itself. If it is nil, another controller manages the ownership of pods.
 	MayAdopt func(context.Context) error
 	// Others is whether other sets wait for a pass.
 	Others func() bool
@@ -129,7 +129,7 @@ func together(todo []task) (late bool, err error) {
 	return late, errors.Join(firstOf(errs)...)
 }
 
-// reread reads a pod after a write without a clear answer, and records what it is like; nil if it has gone.
+// reread reads a pod after a write without a clear answer, and records its state; it returns nil if the pod is gone.
 func (e sender) reread(ctx context.Context, name string, uid types.UID) (*corev1.Pod, error) {
 	pod, err := e.get(ctx, name)
 	switch {
@@ -143,8 +143,9 @@ func (e sender) reread(ctx context.Context, name string, uid types.UID) (*corev1
 	return pod, nil
 }
 
-// settleDelete finds out whether a delete took effect whose answer was unclear, when the API server cannot be at work on it any more: a pod that is still
-// there, and not being deleted, counts again; one that is being deleted is settled by that.
+// settleDelete determines whether a delete without a clear answer took effect, when the API server can no
+// longer be processing it. A pod that exists and is not being deleted counts again; a pod that is being
+// deleted proves that the delete took effect.
 func (e sender) settleDelete(ctx context.Context, p clustercache.UnsettledPod) error {
 	pod, err := e.reread(ctx, p.Name, p.UID)
 	if pod != nil && pod.DeletionTimestamp == nil {
@@ -153,8 +154,8 @@ func (e sender) settleDelete(ctx context.Context, p clustercache.UnsettledPod) e
 	return err
 }
 
-// settleCreate finds out whether a create took effect whose answer was unclear. Only when the API server cannot be at work on it any more
-// does "not found" mean that it did not; until then the node waits.
+// settleCreate determines whether a create without a clear answer took effect. "Not found" means that it did
+// not only when the API server can no longer be processing it; until then the node waits.
 func (e sender) settleCreate(ctx context.Context, c inflight.Write) error {
 	over := e.Pace.now() >= c.Until
 	pod, err := e.find(ctx, c.Node, c.Pod)

@@ -41,14 +41,17 @@ func (r *run) editAll(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// editPod sends the edits of one pod. The pod is read first: an edit may depend on more than the cache keeps of a pod. To open a gate takes the least,
-// but even that is which gates the pod has, and what others have written into the message of KruisePodReady, which must stay. To keep this of
-// every pod would cost memory for the few that change; and a patch that carries the version the cache knows would be refused whenever the kubelet has
-// written since, as it does just then, for which the next pass would pay with a delay. The API server reads from its cache (Pods.GetSince).
+// editPod sends the edits of one pod. The pod is read first: an edit may depend on more than the cache keeps
+// of a pod. Opening a gate needs the least data, but even this needs the gates of the pod, and the entries of
+// others in the message of KruisePodReady, which must be kept. Storing this for every pod would cost memory
+// for the few pods that change. A patch with the version that the cache knows would be refused whenever the
+// kubelet has written in the meantime, which is likely at that moment, and the next pass would be delayed.
+// The API server reads from its cache (Pods.GetSince).
 //
-// Only Everynode makes edits, so a version that is not older than its last write is enough; what others write as well is guarded by its
-// resourceVersion. That needs to be known of our last write: while it is in doubt, what is read may be from before it, and it may take effect
-// after whatever is sent now. So nothing is.
+// Only Everynode makes these edits, so a version that is not older than its last write is enough; data that
+// others also write is guarded by the resourceVersion. This requires that the outcome of the last write is
+// known: while it is in doubt, the read may return an older version, and the write may take effect after a
+// new one. So nothing is sent then.
 func (r *run) editPod(ctx context.Context, e sender, actions []int) {
 	first := r.job.Plan.Actions[actions[0]]
 	if e.Index.InDoubt(types.UID(first.UID)) {
@@ -124,7 +127,7 @@ func (r *run) readPod(ctx context.Context, e sender, a rollout.Action) *corev1.P
 		r.fail(fmt.Errorf("reading pod %s: %w", a.Pod, err))
 		return nil
 	}
-	e.observe(pod) // an edit that turns out to be needless, because the answer to an earlier one was lost, is seen by this
+	e.observe(pod) // this detects an edit that is not needed, because the answer to an earlier one was lost
 	if pod.DeletionTimestamp != nil {
 		return nil
 	}
@@ -159,8 +162,7 @@ func (r *run) edits(a rollout.Action, pod *corev1.Pod) []dialect.Edit {
 	}
 }
 
-// from is the revision that the pod of a Patch has now. What the pod itself says is newer than the plan, but its hash may be one
-// that only the cache knows the revision of.
+// from returns the revision that the pod of a Patch has now. The pod itself is newer than the plan, but perhaps only the cache can map its hash to a revision.
 func (r *run) from(a rollout.Action, pod *corev1.Pod) int {
 	hash := pod.Labels[appsv1.ControllerRevisionHashLabelKey]
 	known := func(v rollout.Revision) bool { return v.Name == hash }
@@ -175,7 +177,7 @@ func (r *run) from(a rollout.Action, pod *corev1.Pod) int {
 	return a.Revision
 }
 
-// tried is an edit that was sent, with the pod before and after it, and the edit as it is under way.
+// tried is an edit that was sent, with the pod before and after it, and the record of the write in flight.
 type tried struct {
 	dialect.Edit
 	before, after *corev1.Pod
@@ -183,7 +185,7 @@ type tried struct {
 	more          bool // other edits of the action follow it
 }
 
-// edited takes the answer to an edit of an action, and is whether it took effect.
+// edited handles the answer to an edit of an action, and reports whether the edit took effect.
 func (r *run) edited(ctx context.Context, i int, edit tried, err error) bool {
 	a, answer, verb := r.job.Plan.Actions[i], apply.OfDelete(err), verbPatch
 	if edit.Of != dialect.Whole {
@@ -233,7 +235,7 @@ func (e sender) record(pod *corev1.Pod) *inflight.Content {
 	return &inflight.Content{Labels: pod.Labels, Facts: e.Index.Facts(pod)}
 }
 
-// editTeller sends the event of an edit that failed: one about a change in place, or one about a deletion, of which it is a part.
+// editTeller returns a function that sends the event of a failed edit: about a change in place, or about the deletion of which the edit is a part.
 func (r *run) editTeller(a rollout.Action) func(err error) {
 	t, warn, hash := r.job.Texts, r.warner(a.Node), r.hash(a)
 	return func(err error) {
@@ -246,7 +248,7 @@ func (r *run) editTeller(a rollout.Action) func(err error) {
 	}
 }
 
-// takesAway reports whether a pod that serves does so no longer after an edit. Whatever else is done to a pod comes after one of these.
+// takesAway reports whether an edit takes a serving pod out of use. All other edits of a pod come after such an edit.
 func takesAway(a rollout.Action, edit dialect.Edit) bool {
 	switch a.Kind {
 	case rollout.Prepare:

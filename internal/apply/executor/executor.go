@@ -44,7 +44,7 @@ type Executor struct {
 	Clock  clock.PassiveClock
 	// Count is called for every write: verb "create" or "delete", and the answer.
 	Count func(verb string, answer apply.Answer)
-	// Slow sends what takes long; with nil, what takes longer than 5 seconds can not be done.
+	// Slow sends slow writes; if nil, a write that takes longer than 5 seconds cannot succeed.
 	Slow *SlowLane
 }
 
@@ -61,7 +61,7 @@ type Job struct {
 	Plan     rollout.Plan
 	// Maker makes pods of the revision with that index.
 	Maker func(revision int) *podtemplate.Maker
-	// Edits are nil for a dialect that has none; Change says what a Patch from one revision to another is.
+	// Edits is nil for a dialect without edits; Change returns what a Patch from one revision to another changes.
 	Edits dialect.Edits
 	// Announce makes the edits for the announcements of the plan; nil for a dialect that has none.
 	Announce dialect.AnnounceFunc
@@ -79,7 +79,7 @@ type Job struct {
 type Result struct {
 	// Outcomes has one outcome for each action of the plan, in the same order; nil if the plan has no actions.
 	Outcomes []rollout.Outcome
-	// Batch is how many creates those of the next pass may begin with.
+	// Batch is the size of the first batch of creates of the next pass.
 	Batch int
 	// Left is set when some writes were left out because other sets wait. Another pass must follow then.
 	Left bool
@@ -89,8 +89,8 @@ type Result struct {
 	Ended bool
 	// Skipped is set when creates were left out because the API server refused all that were sent. Another pass must follow soon.
 	Skipped bool
-	// Unblock is when the first of the nodes may be tried again that this run has found a pod in the way on, or for which a write was refused; 0
-	// if there is none.
+	// Unblock is the earliest time at which a blocked node may be tried again: a node where another pod is in
+	// the way, or where a write was refused; 0 if there is none.
 	Unblock rollout.Time
 }
 
@@ -142,7 +142,7 @@ type run struct {
 	mu     sync.Mutex
 	result Result
 	errs   []error
-	// short is whether a create was left because there was no more time.
+	// short reports whether a create was left out because the time of the pass had ended.
 	short bool
 }
 
@@ -208,8 +208,8 @@ func (r *run) deleteOne(ctx context.Context, e sender, i int) {
 	}
 }
 
-// ofDelete finds out what the answer to a delete means. Where it says that the pod is gone, or another one, a read shows whether
-// that is so: an admission webhook may refuse with any code.
+// ofDelete returns what the answer to a delete means. If the answer reports that the pod is gone, or was
+// replaced, a read verifies this, because an admission webhook may refuse with any code.
 func (e sender) ofDelete(ctx context.Context, name string, uid types.UID, err error) (apply.Answer, error) {
 	answer := apply.OfDelete(err)
 	e.Count(verbDelete, answer)
@@ -228,7 +228,7 @@ func (e sender) ofDelete(ctx context.Context, name string, uid types.UID, err er
 	}
 }
 
-// createAll calls others when the first creates are queued: what brings service back has its turn before what takes more away, which may hang.
+// createAll calls others when the first creates are queued: writes that restore pods go before writes that remove more, because the latter may hang.
 func (r *run) createAll(ctx context.Context, actions []int, others func()) {
 	start := apply.NewSlowStart(len(actions), r.job.Batch)
 	defer func() { r.result.Batch = start.Size() }()
@@ -345,7 +345,7 @@ func (r *run) claim(ctx context.Context, e sender, i int, p name) outcome {
 	switch {
 	case err != nil:
 		r.fail(err)
-	case h.pod == nil: // the next pass creates it, and the end of a pod that was not the set's asks for none
+	case h.pod == nil: // the next pass creates it; the end of a pod of another owner does not trigger a pass
 		r.fail(fmt.Errorf("another pod had the name %s and is gone now; trying again", p.PodName))
 	case h.why == nil:
 		r.finish(i)
@@ -361,8 +361,8 @@ func (r *run) claim(ctx context.Context, e sender, i int, p name) outcome {
 	return createGoesOn
 }
 
-// holder is the pod that has the name of one that was to be created; nil when there is none. why is why that is not the wanted one, and stale whether it
-// is a pod of the set that is terminating.
+// holder is the existing pod with the name of the pod to create; nil if there is none. why is the reason why
+// it is not the wanted pod, and stale reports whether it is a terminating pod of the set.
 type holder struct {
 	pod   *corev1.Pod
 	why   error

@@ -12,19 +12,19 @@ import (
 	"everynode.dev/everynode/internal/revision"
 )
 
-// name is what a pod is to be called, with all else that is to be in it.
+// name is the name of a new pod, with its other parameters.
 type name struct {
 	podtemplate.Params
-	// taken is how many names before this one strangers have on the node.
+	// taken is how many earlier names for the node are used by pods that do not belong to the set.
 	taken int
 }
 
-// mostTaken is how many names for a node strangers may have until no further one is tried. Each follows from the pod that has the one before, so
+// mostTaken is how many names for a node may be used by foreign pods before no further name is tried. Each follows from the pod that has the one before, so
 // only an account that wants to keep the node from its pod takes them all.
 const mostTaken = 10
 
-// longestLine is how many pods of one revision may be terminating on one node, each the successor of the one before, until the name of the next
-// one is taken.
+// longestLine limits how many terminating pods of one revision on one node are considered, each the successor
+// of the one before; with more of them, the name of the next pod is in use.
 const longestLine = 100
 
 // params derives the pod's name from set, node and revision. The UID of the pod that it replaces, if that was of the same
@@ -53,7 +53,7 @@ func (r *run) params(node string, rev int) podtemplate.Params {
 	return p
 }
 
-// freeName is another name, because a stranger has this one. The UID of the stranger is mixed in, so a create that is repeated asks for the same names.
+// freeName returns another name, because a foreign pod has this one. The UID of the foreign pod is part of the hash, so a repeated create asks for the same names.
 func freeName(w *dialect.Workload, stranger *corev1.Pod, n name) name {
 	key := revision.PodKey{SetName: w.Name, SetUID: w.UID, Node: n.Node, Hash: n.Hash, Salt: string(stranger.UID)}
 	n.PodName = key.Name()

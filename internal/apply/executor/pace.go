@@ -16,7 +16,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// patience is for how long a request is repeated, its waits added up, that the API server has no room for.
+// patience limits the total wait before retries of a request that the API server rejects for lack of capacity.
 const patience = writeTimeout
 
 // Pace lets the requests of all sets out, as many at once as the API server bears (apply.Window). While there are more, the sets take turns,
@@ -36,7 +36,7 @@ type Pace struct {
 	window *apply.Window
 	held   int
 	sets   map[clustercache.Key]*turns
-	// order is that in which the sets of which a request waits have their turns.
+	// order is the order of turns of the sets with waiting requests.
 	order []clustercache.Key
 }
 
@@ -69,7 +69,7 @@ func (p *Pace) Window() int {
 	return p.window.Size()
 }
 
-// request is one of a set. It is sent by send, and busy is called before it is sent again.
+// request is a request of a set. It is sent by send, and busy is called before it is sent again.
 type request struct {
 	key  clustercache.Key
 	verb string
@@ -147,7 +147,7 @@ func (p *Pace) room(ctx context.Context) error {
 	return p.wait(ctx)
 }
 
-// now goes on evenly, also when the clock is set: how long the API server may be at work on a request does not depend on that.
+// now returns a monotonic time: how long the API server may be processing a request does not depend on changes of the clock.
 func (p *Pace) now() rollout.Time {
 	return rollout.Time(p.began.Add(p.clock.Since(p.began)).UnixNano())
 }
@@ -219,8 +219,7 @@ func (p *Pace) release(key clustercache.Key) {
 }
 
 // grant lets as many requests out as there is room for, and one of each set that has none under way, whether there is room or not: in a small window
-// two sets whose writes hang until they time out would leave a third one nothing. What goes beyond the window is less than one for each pass
-// that is being made.
+// two sets whose writes hang until they time out would leave no capacity for a third one. The window is exceeded by less than one request for each active pass.
 func (p *Pace) grant() {
 	for skipped := 0; skipped < len(p.order); {
 		key := p.order[0]

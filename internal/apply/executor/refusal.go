@@ -16,14 +16,15 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Refusal is a definite no to a write for a node, or an answer that leaves open whether the write took effect. It is remembered, and the node is tried
-// again by itself, so a pass need not be repeated for a definite no.
+// Refusal is a definite refusal to a write for a node, or an answer that leaves open whether the write took
+// effect. It is remembered, and the node is retried separately, so a definite refusal does not require
+// another pass.
 type Refusal struct {
 	// what names the write for users: "creating a pod", or "deleting pod ds-abc".
 	what, node, pod string
 	err             error
 	of              rollout.ActionKind // as in rollout.Refusal.Of
-	// before is the pod before an edit of which it is open whether it took effect; nil for another write.
+	// before is the pod before an edit whose outcome is unknown; nil for another write.
 	before *inflight.Content
 }
 
@@ -61,9 +62,10 @@ func refusedAs(a rollout.Action) rollout.ActionKind {
 	return 0
 }
 
-// refuse records a definite no to an action, or an answer that leaves open whether it took effect. If it did not, the next try is one of those that the API
-// server refuses: it comes after all other nodes, and later each time. Else one pod whose write never gets a definite answer would be the first in each
-// pass, and hold a slot of the budget nearly all of the time.
+// refuse records a definite refusal of an action, or an answer that leaves open whether it took effect. If it
+// did not take effect, the write is retried like a refused one: after all other nodes, and later each time.
+// Otherwise one pod whose write never gets a definite answer would be the first in each pass, and occupy a
+// slot of the budget nearly all of the time.
 func (r *run) refuse(action int, answer apply.Answer, refusal *Refusal) {
 	a := r.job.Plan.Actions[action]
 	refusal.node = r.job.Snapshot.Nodes[a.Node].Name
@@ -123,7 +125,7 @@ func (r *run) closeRefusals() {
 	}
 }
 
-// OnlyRefusals reports whether err, which may join others, is of nothing but refusals that are remembered for their nodes.
+// OnlyRefusals reports whether err, which may join several errors, consists only of refusals that are remembered for their nodes.
 func OnlyRefusals(err error) bool {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range many.Unwrap() {

@@ -23,22 +23,22 @@ import (
 type sender struct {
 	*Executor
 	key clustercache.Key
-	// late is whether what has not been begun is left to the next pass (see request); nil for never.
+	// late reports whether writes that have not started are left to the next pass (see request); nil for never.
 	late func() bool
-	// void is whether there is no reason any more for what was decided (see request); nil for never.
+	// void reports whether the reason for the action no longer exists (see request); nil for never.
 	void func() bool
 	// queued is called when a request has been queued (see inTurn); nil if no other one waits for that.
 	queued func()
 }
 
-// continuing is a sender of what follows from an answer: what has been begun is not left.
+// continuing returns a sender for writes that follow from an answer: what has begun is completed in this pass.
 func (e sender) continuing() sender {
 	e.late, e.void = nil, nil
 	return e
 }
 
-// inTurn begins f in a goroutine, and returns when its first request has been queued, or f has returned: what is begun in an order has its turns in
-// this order, whichever goroutine is faster.
+// inTurn starts f in a goroutine, and returns when its first request has been queued, or f has returned. So
+// requests get their turns in the order of the calls, whichever goroutine is faster.
 func (e sender) inTurn(wg *sync.WaitGroup, f func(e sender)) {
 	queued := make(chan struct{})
 	e.queued = sync.OnceFunc(func() { close(queued) })
@@ -117,8 +117,7 @@ func (e sender) get(ctx context.Context, name string) (pod *corev1.Pod, err erro
 	return pod, err
 }
 
-// find is the pod of that name, which is to be on that node; nil when there is none. Then nothing that the watch has still to show of one up to
-// now does count.
+// find returns the pod with that name, which should be on that node; nil if there is none. Then earlier events of the watch about such a pod are ignored.
 func (e sender) find(ctx context.Context, node, name string) (pod *corev1.Pod, err error) {
 	var rv string
 	err = e.send(ctx, verbGet, func() (err error) {

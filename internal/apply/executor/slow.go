@@ -25,8 +25,10 @@ import (
 // kube-apiserver), and so for as long as it takes for kube-controller-manager, which sets no limit of its own.
 const SlowWriteTimeout = 60 * time.Second
 
-// How many slow writes may be under way, in all and of one namespace. Each namespace takes only as many places of all as it leaves free for another, and
-// each set of those of its namespace: so one namespace has half of all, one set half of that, and a set without slow writes finds a place.
+// The maximum number of slow writes in flight, in total and for one namespace. A namespace takes at most as
+// many places as it leaves free for others, and so does a set with the places of its namespace: so one
+// namespace gets at most half of all places, one set half of that, and a set without slow writes finds a
+// place.
 const slowInAll, slowOfSpace = 256, 128
 
 // enoughFast is the number of consecutive fast answers after which the writes of a kind no longer count as
@@ -40,7 +42,7 @@ const enoughFast, maxSlowNodes = 8, 1024
 type SlowLane struct {
 	// Pods writes pods with a client that has SlowWriteTimeout.
 	Pods Pods
-	// Hold is called before each write; one whose Hold fails is not sent. Free is called when none is in flight any more, and idle returns whether
+	// Hold is called before each write; if it fails, the write is not sent. Free is called when none is in flight any more, and idle returns whether
 	// that is still so.
 	Hold func(ctx context.Context) error
 	Free func(ctx context.Context, idle func() bool)
@@ -53,20 +55,20 @@ type SlowLane struct {
 	running sync.WaitGroup
 }
 
-// slowKind is what is slow: the writes of a set with one verb.
+// slowKind identifies writes that can be slow: those of a set with one verb.
 type slowKind struct {
 	key  clustercache.Key
 	verb string
 }
 
-// slowness is what is known of the writes of a kind: for which nodes one was slow, and how many in a row were fast since. A node that is deleted shows
-// nothing any more, so the others may leave the lane without it.
+// slowness is what is known of the writes of a kind: for which nodes one was slow, and how many in a row were
+// fast since. A deleted node proves nothing any more, so it does not keep the others in the lane.
 type slowness struct {
 	nodes map[string]bool
 	fast  int
 }
 
-// takes reports whether the next write of that kind for a node is one for the lane.
+// takes reports whether the next write of that kind for a node goes to the lane.
 func (l *SlowLane) takes(kind slowKind, node string) bool {
 	if l == nil {
 		return false
@@ -77,7 +79,7 @@ func (l *SlowLane) takes(kind slowKind, node string) bool {
 	return s != nil && (s.nodes[node] || s.fast < enoughFast)
 }
 
-// heard takes an answer to a write that a pass has waited for.
+// heard records an answer to a write that a pass has waited for.
 func (l *SlowLane) heard(kind slowKind, node string, err error) {
 	if l == nil || !apply.TimedOut(err) {
 		return
@@ -95,8 +97,8 @@ func (l *SlowLane) heard(kind slowKind, node string, err error) {
 	s.nodes[node], s.fast = true, 0
 }
 
-// answered notes whether the API server has answered a write of the lane in time. The writes of a kind are no longer slow when all nodes have shown that for
-// which one was.
+// answered notes whether the API server has answered a write of the lane in time. The writes of a kind are no
+// longer slow when the slow nodes have all had a fast answer.
 func (l *SlowLane) answered(kind slowKind, node string, inTime bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +190,7 @@ type slowWrite struct {
 	// check returns an error if the pod of a successful answer differs from what was requested; the error counts as a refusal. It may be nil.
 	check func(pod *corev1.Pod) error
 	until rollout.Time // see beginSlowly
-	// begun records that there is no answer until then, answered what the answer means. If that returns true the write is sent once more.
+	// begun records that no answer is known until then, and answered handles the answer. If answered returns true, the write is sent once more.
 	begun    func(until rollout.Time)
 	answered func(ctx context.Context, answer apply.Answer, err error, pod *corev1.Pod) (again bool)
 	// done and failed send events.
@@ -366,7 +368,7 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 	}
 }
 
-// patchSlowly is an edit that no pass waits for. What comes after it for the same pod is left to a pass that has seen its answer.
+// patchSlowly sends an edit that no pass waits for. Later edits of the same pod are left to a pass that has seen its answer.
 func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit tried, void func() bool) {
 	if void != nil && void() {
 		r.leaveForNextPass()
@@ -385,7 +387,7 @@ func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit tried, voi
 	}
 }
 
-// checkRevision is what finds out whether the last edit of a change in place has made the pod one of the new revision; nil for other edits.
+// checkRevision returns a function that checks whether the pod has the new revision after the last edit of a change in place; nil for other edits.
 func (r *run) checkRevision(a rollout.Action, edit dialect.Edit) func(pod *corev1.Pod) error {
 	hash := r.hash(a)
 	if a.Kind != rollout.Patch || edit.Of != dialect.Whole || hash == "" || !strings.Contains(string(edit.Patch), hash) {

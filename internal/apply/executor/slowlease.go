@@ -25,7 +25,7 @@ const SlowLeaseName = "everynode-manager-slow-writes"
 // SlowFence is how long a write of a leader that held the lease can still take effect after the leader has stopped.
 const SlowFence = SlowWriteTimeout + Fence
 
-// SlowLease is that lease. It is held from before the first slow write is sent until the last one is answered, so a
+// SlowLease is the lease of slow writes. It is held from before the first slow write is sent until the last one is answered, so a
 // failover waits for slow writes only if there may be one. It is renewed before later slow writes and does not expire:
 // only its holder matters.
 type SlowLease struct {
@@ -86,7 +86,7 @@ func (s *SlowLease) Free(ctx context.Context, idle func() bool) {
 	if !idle() { // a write that has started in the meantime keeps the lease
 		return
 	}
-	s.held = time.Time{} // also where there is no answer: that the lease was given back may take effect all the same
+	s.held = time.Time{} // also without an answer: the release of the lease may take effect nevertheless
 	ctx, cancel := context.WithTimeout(ctx, slowLeaseTimeout)
 	defer cancel()
 	if err := s.write(ctx, ""); err != nil {
@@ -135,7 +135,7 @@ func (s *SlowLease) TakeOver(ctx context.Context) {
 	s.Free(ctx, func() bool { return true })
 }
 
-// Fence is for how long a new leader waits before it reads the cluster: until no write of an earlier one can take effect any more.
+// Fence is how long a new leader waits before it reads the cluster: until no write of an earlier one can take effect any more.
 func (s *SlowLease) Fence(ctx context.Context) time.Duration {
 	if s.mayBeUnderWay(ctx) {
 		return SlowFence

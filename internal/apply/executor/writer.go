@@ -32,7 +32,7 @@ type Pods interface {
 	// Delete deletes the pod only if it still has that UID.
 	Delete(ctx context.Context, namespace, name string, uid types.UID) error
 	Get(ctx context.Context, namespace, name string) (*corev1.Pod, error)
-	// GetSince is Get for who can do with any version from rv on: the API server has one at hand, and need not ask its storage.
+	// GetSince is Get for callers that accept any version from rv on: the API server can answer from its cache.
 	GetSince(ctx context.Context, namespace, name, rv string) (*corev1.Pod, error)
 	// Find is like Get, but if no pod has the name, it returns nil and the resourceVersion at which the pod did not exist.
 	Find(ctx context.Context, namespace, name string) (pod *corev1.Pod, rv string, err error)
@@ -46,7 +46,7 @@ type decodedPods interface {
 	CreateDecoded(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
 }
 
-// create creates the pod that m makes with p: in our types, which cost the API server less, where these lose nothing of the template.
+// create creates the pod that m makes with p: with our types, which cost the API server less, if these lose no fields of the template.
 func create(ctx context.Context, pods Pods, m *podtemplate.Maker, p podtemplate.Params) (*corev1.Pod, error) {
 	if d, ok := pods.(decodedPods); ok {
 		if pod := m.Decoded(p); pod != nil {
