@@ -5,9 +5,10 @@ package clustercache
 // podName is the name of a pod in its namespace.
 type podName struct{ namespace, name string }
 
-// RecordAbsent records that at resourceVersion rv the API server itself had no pod of that name, which the set would have on that node. A record of
-// one is dropped, and what the watch has still to show of its life up to rv does not bring it back: else its successor would be one pod too many.
-// It is for who knows no more of a pod than its name; see ConfirmDeleted.
+// RecordAbsent records that at resourceVersion rv the API server itself had no pod of that name, which the
+// set would have on that node. An existing record is dropped, and later events of the watch about versions up
+// to rv do not restore it: otherwise its successor would be one pod too many. It is for callers that know
+// only the name of a pod; see ConfirmDeleted.
 func (x *Index) RecordAbsent(key Key, nodeName, pod, rv string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // Unwritten names the revision of a template for which no ControllerRevision has been written yet.
 const Unwritten = "new"
 
-// Resolved is a set's history in which its template has been looked for.
+// Resolved is the history of a set, with the revision of its template.
 type Resolved struct {
 	// Revisions, and Entries in the same order, are the set's revisions in order of their numbers.
 	Revisions []Revision

@@ -20,7 +20,7 @@ type Index struct {
 	// notify is called, under the lock, with the key of each set that an event concerns. It must not block and must not
 	// call the Index.
 	notify func(Key)
-	// read reads what only some dialects need to know of a pod; nil for nothing.
+	// read reads the data of a pod that only some dialects need; nil for none.
 	read dialect.FactsFunc
 
 	mu    sync.Mutex
@@ -30,7 +30,7 @@ type Index struct {
 	podsRV string
 	// confirmedDeleted are pods that are known to be gone, with the newest version that was known of each, until the watch has shown that too.
 	confirmedDeleted map[types.UID]string
-	// absentSince says for names of pods at which resourceVersion there was none, until the watch has reached that.
+	// absentSince contains for names of pods the resourceVersion at which no such pod existed, until the watch has reached that version.
 	absentSince map[podName]string
 	// sets by key and by the UID of the object.
 	sets  map[Key]*set
@@ -97,7 +97,7 @@ type nodeState struct {
 	fit rollout.Fit
 	// selected is whether the set's NodeSelector matches the node.
 	selected bool
-	// unused is whether no pod was there while the node need not run one.
+	// unused reports whether the node had no pod while it did not need one.
 	unused bool
 	pods   *podRecord // linked by next
 	// last is the pod that left the state last; nil when none has since this process began to watch.
@@ -197,7 +197,7 @@ func equalCount(a, b *int32) bool {
 	return *a == *b
 }
 
-// ObserveStatus takes the status over from what the API server has answered to a write of it.
+// ObserveStatus takes over the status from the API server's answer to a status write.
 func (x *Index) ObserveStatus(key Key, written *dialect.Workload) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -76,7 +76,7 @@ func (x *Index) change(uid types.UID, change func(*podRecord)) {
 	x.ownerOf(p).track(p)
 }
 
-// edited is for a pod of which an edit had no definite answer: if the edit took effect, its answer is not a refusal any more.
+// edited handles a pod with an edit without a definite answer: if the edit took effect, it no longer counts as refused.
 func (x *Index) edited(p *podRecord) {
 	if p == nil || p.node == nil {
 		return
@@ -161,14 +161,14 @@ func (p *podRecord) unclearDelete() bool { return p.writes.DeleteBy() != 0 && !p
 // UnsettledPod is a pod with a delete whose answer is not clear.
 type UnsettledPod struct {
 	Pod
-	// Until is when the delete will have taken effect if it ever does, by the clock of who asked for it.
+	// Until is the time after which the delete can no longer take effect, by the clock of the process that sent it.
 	Until rollout.Time
 }
 
 // Doubt is an edit of a pod whose answer is not clear.
 type Doubt struct {
 	Pod Pod
-	// Until is when the edit will have taken effect if it ever does.
+	// Until is the time after which the edit can no longer take effect.
 	Until rollout.Time
 }
 

@@ -18,7 +18,7 @@ type departed struct {
 	next string
 }
 
-// wanted is the revision that the node's next pod has if the update of its node goes on, or else keeps.
+// wanted is the revision of the node's next pod: the new one if the update of the node continues, otherwise the one that it keeps.
 func (d *departed) wanted() string {
 	if d.next != "" {
 		return d.next
@@ -36,10 +36,11 @@ func (s *set) rememberOn(n *node, p *podRecord) {
 // limited reports whether the set may hold nodes back, so that what they had before matters.
 func (s *set) limited() bool { return s.governed || s.workload.Set.Limits != rollout.Limits{} }
 
-// lastOf is the index of the revision that the last pod of a node had, or that the node was to get. What this process has not seen
-// it guesses: a node that is older than the wanted revision had what most others still have (guessOf). So after a
-// restart, a node that is held keeps what it most likely had; one that came later is taken for a new one, and so is one that was
-// seen without a pod while it need not run one. It is not a guess to make for a set whose nodes get their first pods one by one.
+// lastOf is the index of the revision that the last pod of a node had, or that the node was to get. If this
+// process has not seen it, it is estimated: a node that is older than the wanted revision had the revision
+// that most others still have (guessOf). So after a restart, a held node keeps the revision that it most
+// likely had. A node that joined later counts as new, and so does one that was seen without a pod while it
+// did not need one. Nothing is estimated for a set whose nodes get their first pods one by one.
 func (l *revisionLookup) lastOf(s *set, c *nodeState, n *nodeView) int {
 	h := &l.history
 	switch {
@@ -65,9 +66,9 @@ func (l *revisionLookup) lastOf(s *set, c *nodeState, n *nodeView) int {
 }
 
 // guessOf returns the revision that a node with an unknown revision most likely had: the one that most pods of the set have, except the wanted
-// one; if several have the same number of pods, the newest. A canary that was given up is newer than what the other nodes run, and no node runs
-// it. Without any pod it is the one before the wanted one. It is never a revision with the hash of another one that precedes it: no pod is of
-// that. Under a policy it is the one that the policy has committed.
+// one; if several have the same number of pods, the newest. An abandoned canary is newer than the revision of the other nodes, and no node
+// runs it. Without any pod, it is the revision before the wanted one. It is never a revision whose hash belongs to another revision that
+// precedes it, because no pod has such a revision. Under a policy it is the one that the policy has committed.
 func (l *revisionLookup) guessOf(s *set) int {
 	if l.guessed {
 		return l.guess

@@ -41,8 +41,9 @@ func (n *node) view() nodeView {
 	return nodeView{name: n.Name, since: n.Since, created: n.Created, id: n.id, ready: n.Ready}
 }
 
-// nodeTable gives each node that exists a small id; ids of nodes that are gone are used again, so that states can be slices. Missing nodes, which users can make who
-// may make pods, have ids of their own, which are not used again.
+// nodeTable gives each node that exists a small id; ids of nodes that are gone are used again, so that states
+// can be slices. Missing nodes, which any user who may create pods can cause, have separate ids, which are
+// not reused.
 type nodeTable struct {
 	byName  map[string]*node
 	byID    []*node
@@ -184,7 +185,7 @@ func (x *Index) nodeAppeared(n *node) {
 	n.sets = nil
 }
 
-// nodeGone makes a missing node of n. A set keeps what it knows of it, and has no state otherwise.
+// nodeGone turns n into a missing node. A set with data about n keeps its state; other sets have none.
 func (x *Index) nodeGone(n *node) {
 	was := n.id
 	x.nodes.leave(n)

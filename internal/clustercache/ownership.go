@@ -9,8 +9,9 @@ import (
 
 // Ownership are the changes of ownership that a set needs before anything may be decided for it.
 type Ownership struct {
-	// Adopt and Release are those with the first names, ownershipLimit at most, of the pods of which none was tried yet, nor another one on their node. More is
-	// whether there are others. An orphan on a node with a create without an answer is not among them: the set would have two pods there.
+	// Adopt and Release are at most ownershipLimit pods, in the order of their names, that were not tried yet
+	// and have no tried pod on their node. More reports whether there are others. An orphan on a node with a
+	// create without an answer is not among them: the set would have two pods there.
 	Adopt, Release []Pod
 	More           bool
 	// AdoptAgain and ReleaseAgain are those that are to be tried again now (Index.Block), DefaultBurst at most.
@@ -25,7 +26,7 @@ type Ownership struct {
 	Doubts []Doubt
 }
 
-// mayBeAdopted reports whether an adoption may have taken effect of a pod that no event shows as adopted.
+// mayBeAdopted reports whether the adoption of a pod may have taken effect although no event shows it.
 func (ps podSet) mayBeAdopted(b inflight.Block) bool {
 	p := ps[b.Pod]
 	return b.Unclear && p != nil && p.origin.owner == ""
@@ -39,7 +40,7 @@ func (s *set) ownershipBlock(p *podRecord) (inflight.Block, bool) {
 	return s.writes.Blocked(p.node.id, p.uid)
 }
 
-// ownershipLimit is more than a pass adopts, or releases. Anybody can make 100,000 pods that a set selects, and all are looked at with the index locked.
+// ownershipLimit exceeds what a pass adopts or releases. Any user can create 100,000 pods that a set selects, and all are evaluated with the index locked.
 const ownershipLimit = 2 * rollout.DefaultBurst
 
 // Ownership returns what the set must adopt, release and settle now, each sorted by name.

@@ -86,7 +86,7 @@ func selects(w *dialect.Workload, n *Node) bool {
 	return w.NodeSelector == nil || w.NodeSelector.Matches(labels.Set(n.Labels))
 }
 
-// samePlaces reports whether two generations of a set say the same of every node, as most edits do, which change an image or a number.
+// samePlaces reports whether two generations of a set have the same placement on every node. Most edits change only an image or a number.
 func samePlaces(a, b *dialect.Workload) bool {
 	selector := func(w *dialect.Workload) string {
 		if w.NodeSelector == nil {

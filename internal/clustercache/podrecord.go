@@ -44,7 +44,7 @@ type origin struct {
 	uses int
 }
 
-// originID is whose a pod is: a set of the same namespace and API group, with that UID.
+// originID identifies the owner of a pod: a set of the same namespace and API group, with that UID.
 type originID struct {
 	namespace string
 	owner     types.UID
@@ -55,8 +55,9 @@ func (rec *Pod) origin() originID {
 	return originID{namespace: rec.Namespace, advanced: rec.Advanced, owner: rec.Owner}
 }
 
-// ownerOf is the set that a pod belongs to; nil for an orphan, and for one that names a set which is not known. What names the UID of a set is not
-// the set's own for that: any user may write any UID into a pod of their namespace.
+// ownerOf is the set that a pod belongs to; nil for an orphan, and for one that names a set which is not
+// known. A pod with the UID of a set as its owner does not necessarily belong to the set: any user may write
+// any UID into a pod of their namespace.
 func (x *Index) ownerOf(p *podRecord) *set {
 	return x.setOf(p.origin.originID)
 }

@@ -65,7 +65,7 @@ func (x *Index) putPod(rec *Pod) {
 	}
 }
 
-// withdraw takes a record out of where it is before a newer version is filed.
+// withdraw removes a record from its place before a newer version is filed.
 func (x *Index) withdraw(p *podRecord, rec *Pod) {
 	if s := x.ownerOf(p); s != nil {
 		if p.node != nil && (rec.origin() != p.origin.originID || rec.Node != p.nodeName()) {
@@ -220,8 +220,8 @@ func (x *Index) DeletePod(uid types.UID, rv string) {
 	x.dropPod(uid)
 }
 
-// ConfirmDeleted removes a pod of which a read of the API server itself has said that it is gone. What the watch has still to show of its life
-// does not bring it back: else its successor would be one pod too many.
+// ConfirmDeleted removes a pod that, according to a read from the API server itself, is gone. Later events of
+// the watch about it do not restore it: otherwise its successor would be one pod too many.
 func (x *Index) ConfirmDeleted(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -231,7 +231,7 @@ func (x *Index) ConfirmDeleted(uid types.UID) {
 	}
 }
 
-// ForgetPod removes a pod that is no longer that of a daemon set, as the answer to a write of ours says. It may become one again.
+// ForgetPod removes a pod that, according to the answer to a write, no longer belongs to a daemon set. It may belong to one again later.
 func (x *Index) ForgetPod(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -281,7 +281,7 @@ func (x *Index) ReplacePods(list []*Pod, rv string) *Reverted {
 	}
 	for uid, known := range x.confirmedDeleted {
 		if !listed[uid] && !newer(known, rv) {
-			delete(x.confirmedDeleted, uid) // the watch goes on from the list, and has nothing left to say of it
+			delete(x.confirmedDeleted, uid) // the watch continues from the list, and will not report it again
 		}
 	}
 	x.watchReached(rv)

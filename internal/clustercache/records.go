@@ -36,7 +36,7 @@ type Pod struct {
 	RV              string
 	// Node is the node that the pod is bound to, or made for.
 	Node string
-	// Owner is the UID of the controller, empty for an orphan. Advanced is whether that is of the API group apps.kruise.io, and not of apps.
+	// Owner is the UID of the controller, empty for an orphan. Advanced reports whether the controller has the API group apps.kruise.io, and not apps.
 	Owner  types.UID
 	Labels map[string]string
 	// Hash is the label controller-revision-hash, Generation the number in the label pod-template-generation (-1: none).
@@ -120,8 +120,8 @@ func startsOf(p *corev1.Pod) (waiting rollout.Waiting, restarts uint16) {
 }
 
 // OwnerOf is the controller of a pod or a revision, which is empty for an orphan; advanced is whether it is of the API group apps.kruise.io, and not
-// of apps. ok is false where the controller is not a daemon set that there can be: no API server serves the group extensions any more, so an object that names it as an
-// owner names what does not exist.
+// of apps. ok is false if the controller cannot be an existing daemon set: no API server serves the group extensions any more, so an owner of this
+// group does not exist.
 func OwnerOf(object metav1.Object) (owner types.UID, advanced, ok bool) {
 	ref := metav1.GetControllerOfNoCopy(object)
 	if ref == nil {
@@ -201,7 +201,7 @@ type Revision struct {
 	Namespace, Name string
 	UID             types.UID
 	RV              string
-	// Owner is the UID of the controller, empty for an orphan. Advanced is whether that is of the API group apps.kruise.io, and not of apps.
+	// Owner is the UID of the controller, empty for an orphan. Advanced reports whether the controller has the API group apps.kruise.io, and not apps.
 	Owner    types.UID
 	Advanced bool
 	Labels   map[string]string
@@ -217,7 +217,7 @@ type Revision struct {
 	Durations everynode.Durations
 	Created   rollout.Time
 	Deleting  bool
-	// Data is as it is stored: decoded it would be many times as large, and most of it belongs to no set that is being worked on.
+	// Data is kept in its stored form: decoded, it would be many times as large, and most sets are idle.
 	Data []byte
 }
 

@@ -97,7 +97,7 @@ func adoptableRevision(s *set, r *Revision) bool {
 		w.Selector.Matches(labels.Set(r.Labels))
 }
 
-// DropRevision removes a ControllerRevision that the watch, or an answer to a write of ours, says is gone.
+// DropRevision removes a ControllerRevision that is gone, according to the watch or the answer to a write.
 func (x *Index) DropRevision(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

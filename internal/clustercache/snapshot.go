@@ -23,7 +23,7 @@ type History struct {
 	// Generation is the template generation of the set, -1 when not known: a pod that carries it, and a hash that is not in Index, is of revision
 	// Update (other versions of Kubernetes hash the same template differently).
 	Generation int64
-	// Since is when the set was made: the generation on a pod that is older counts the templates of another set.
+	// Since is when the set was created: the generation on an older pod counts the templates of another set.
 	Since rollout.Time
 	// Of is the workload whose template revision Update is; nil leaves open whether the history belongs to the newest one.
 	Of *dialect.Workload
@@ -33,13 +33,13 @@ type History struct {
 	Committed string
 }
 
-// Buffer is the memory of a Snapshot, which the next one uses again when the last one is not needed any more. The zero value is empty.
+// Buffer is the memory of a Snapshot; the next Snapshot reuses it when the last one is no longer needed. The zero value is empty.
 type Buffer struct {
 	nodes []rollout.Node
 	pods  []rollout.Pod
 }
 
-// room empties the buffer, and sees to it that as many nodes and pods have room. What grows gets an eighth more than it needs, so that
+// room empties the buffer, and ensures capacity for this number of nodes and pods. A slice that grows gets an eighth more than it needs, so that
 // a cluster that grows by single nodes does not need new memory each time.
 func (b *Buffer) room(nodes, pods int) {
 	if cap(b.nodes) < nodes {
@@ -172,11 +172,12 @@ func (b *Buffer) add(w *dialect.Workload, p *podRecord, lookup *revisionLookup, 
 	return arrive(pod, p.facts, now)
 }
 
-// maxAhead is how far ahead of now a time on a pod is believed: the clocks of leaders that follow each other may differ by minutes, and what it guards
-// (the node may not have come to a change yet, a grace period has just begun) is not to be cut short for that.
+// maxAhead is how far a time on a pod may lie in the future: the clocks of successive leaders may differ by
+// minutes, and this must not shorten what the time protects (a node that may not have processed a change yet,
+// a grace period that has just begun).
 const maxAhead = 10 * time.Minute
 
-// ahead reports whether a time on a pod was noted by a clock so wrong that it says nothing: waiting for it might take days, with the pod out of use.
+// ahead reports whether a time on a pod was set by a clock that is so wrong that the time is meaningless: waiting for it might take days, with the pod out of use.
 func ahead(noted, now rollout.Time) bool { return noted > now.Add(maxAhead) }
 
 // arrive lets a change in place count as arrived after a time if no report on it can follow any more, and returns that time before.
@@ -243,7 +244,7 @@ func (l *revisionLookup) of(p *podRecord) int {
 	return l.last
 }
 
-// ofThisSet reports whether the generation on a pod counts the templates of this set. A hash that is known is believed instead: the same number may have counted
+// ofThisSet reports whether the generation on a pod counts the templates of this set. A known hash takes precedence: the same number may have counted
 // a template of an earlier set, or of this one before the storage was restored from a backup. An external set's template may be newer than what it has been shown.
 func (l *revisionLookup) ofThisSet(p *podRecord) bool {
 	if external := l.history.Of != nil && l.history.Of.Set.ExternalController; !external {

@@ -93,7 +93,7 @@ func (p *Pod) Next() string {
 	return p.next
 }
 
-// Over lays what is under way over what the cache has of the pod.
+// Over applies the writes in flight to the cached state of the pod.
 func (p *Pod) Over(pod *rollout.Pod) {
 	if p == nil {
 		return

@@ -13,19 +13,19 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// How long a node waits whose write was refused: half as long as that has been so, so it is asked less and less often, and follows within a time
-// that is in proportion when the reason for it goes.
+// How long a node waits after a refused write: half of the time for which its writes have been refused. So
+// retries become less frequent, and when the cause disappears, the node recovers within a proportional time.
 const (
 	shortestRefusal = time.Second
 	longestRefusal  = 5 * time.Minute
 )
 
-// Refusal is a definite no of the API server to a write for a node, or an answer that leaves open whether the write took effect.
+// Refusal is a definite refusal of the API server to a write for a node, or an answer that leaves open whether the write took effect.
 type Refusal struct {
 	Node string
 	// Pod is the UID of the pod that was to be changed or deleted; empty when one was to be created.
 	Pod types.UID
-	// Before is what that pod was like before an edit of which it is open whether it took effect; nil for another write.
+	// Before is the state of that pod before an edit whose outcome is unknown; nil for another write.
 	Before *Content
 	// Message is what the API server said.
 	Message string
@@ -63,8 +63,9 @@ func (s *Set) Refuse(node int, r Refusal) (retryAt rollout.Time) {
 	return retryAt
 }
 
-// Accept records that a write for the node has succeeded. If an Unmark or a Restore has put the pod back into use of which the change in place or the delete was
-// refused, the refusal stays: the write is tried again when its time has come.
+// Accept records that a write for the node has succeeded. If an Unmark or a Restore has put a pod back into
+// use whose change in place or delete was refused, the refusal stays: the write is tried again when its time
+// has come.
 func (s *Set) Accept(node int, takenBackBy rollout.ActionKind) {
 	switch r := s.refused[node]; {
 	case r == nil:
@@ -75,7 +76,7 @@ func (s *Set) Accept(node int, takenBackBy rollout.ActionKind) {
 	}
 }
 
-// Outlive forgets the refusal of a node that was about a pod which has gone, or with an empty uid about one that there is now.
+// Outlive forgets the refusal of a node if it concerned a pod that is gone, or, with an empty uid, if it concerned the create of a pod that now exists.
 func (s *Set) Outlive(node int, uid types.UID) {
 	if r := s.refused[node]; r != nil && r.Pod == uid {
 		delete(s.refused, node)
@@ -108,7 +109,7 @@ func (r *refusal) tookEffect(after Content) bool {
 	return !reflect.DeepEqual(had, has)
 }
 
-// seenAt is the refusal as Decide gets it. One of a later time was noted by a clock that has been set back since: how long to wait is not known then.
+// seenAt returns the refusal for Decide. A refusal with a time in the future was recorded before the clock was set back; then it is not known how long to wait.
 func (r *refusal) seenAt(now rollout.Time) *rollout.Refusal {
 	if r == nil {
 		return nil

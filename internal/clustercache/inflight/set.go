@@ -17,7 +17,7 @@ import (
 type Set struct {
 	// creates are those without a definite answer.
 	creates map[int]Write
-	// blocks are why nodes are left as they are, one for each pod and one that is about no pod, and unplaced the same for pods that no node is known of.
+	// blocks are the reasons why nodes are not changed: one for each pod, and one that concerns no pod. unplaced has the same for pods without a known node.
 	blocks   map[int][]Block
 	unplaced map[types.UID]Block
 	// refused are the nodes for which the API server has refused the last write.
@@ -31,7 +31,7 @@ func NewSet() *Set {
 	return &Set{creates: map[int]Write{}, blocks: map[int][]Block{}, unplaced: map[types.UID]Block{}, refused: map[int]*refusal{}}
 }
 
-// Block is why a node is left as it is, from a time until another one.
+// Block is the reason why a node is not changed, with the time when it begins and ends.
 type Block struct {
 	Reason      string
 	From, Until rollout.Time
@@ -97,7 +97,7 @@ func (s *Set) BlockUnplaced(b Block) { s.unplaced[b.Pod] = b }
 // Unblock is for a pod that has gone, or has been adopted or released.
 func (s *Set) Unblock(uid types.UID) { delete(s.unplaced, uid) }
 
-// Blocked is why a node is left as it is for a pod that is to be adopted or released: for this pod, or else for another one.
+// Blocked returns the block of a node with a pod that is to be adopted or released: the block of this pod, or otherwise of another one.
 func (s *Set) Blocked(node int, pod types.UID) (Block, bool) {
 	var found Block
 	for _, b := range s.blocks[node] {
@@ -125,7 +125,7 @@ func (s *Set) Blocks(yield func(Block) bool) {
 	}
 }
 
-// Changed is for a set with another template, or with other limits: what was refused of the last one may be accepted now.
+// Changed handles a change of the template or the limits of the set: writes that were refused before may be accepted now.
 func (s *Set) Changed() {
 	for node := range s.blocks {
 		s.unblock(node, func(b Block) bool { return b.Pod == "" })
@@ -133,14 +133,14 @@ func (s *Set) Changed() {
 	clear(s.refused)
 }
 
-// Leave is for a node that is gone while its pods are there. What has no definite answer outlives it: a create, whose pod may still come, and the adoption of a
+// Leave handles a node that is gone while its pods still exist. What has no definite answer outlives it: a create, whose pod may still come, and the adoption of a
 // pod. The node may come back.
 func (s *Set) Leave(node int) {
 	s.unblock(node, func(b Block) bool { return b.Pod == "" })
 	delete(s.refused, node)
 }
 
-// Forget is for a node that is gone, and no pod is there. A create without a definite answer outlives it.
+// Forget handles a node that is gone and has no pods. A create without a definite answer outlives it.
 func (s *Set) Forget(node int) {
 	delete(s.blocks, node)
 	delete(s.refused, node)
@@ -163,11 +163,11 @@ func move[V any](m map[int]V, was, is int) {
 // Nothing reports whether nothing is under way.
 func (s *Set) Nothing() bool { return len(s.creates)+len(s.blocks)+len(s.refused) == 0 }
 
-// AskAgain is how soon to come back for a write whose answer is not clear. When its time has passed is by another clock than that of a Snapshot,
-// which a user may set.
+// AskAgain is the delay of the next pass for a write without a clear answer. Its end is measured by another clock than that of a Snapshot, which a user may
+// change.
 const AskAgain = time.Second
 
-// Over lays what is under way over what the cache has of a node, and returns when to look again; 0 for never. open is whether the pod of a block is
+// Over applies the writes in flight to the cached state of a node, and returns when to check again; 0 for never. open is whether the pod of a block is
 // still to be adopted or released. A block that has ended is dropped, and so, after one more pass, is one that has not begun: the clock was set back since, and
 // how much of the block is left is not known.
 func (s *Set) Over(id int, n *rollout.Node, now rollout.Time, open func(Block) bool) rollout.Time {
@@ -201,7 +201,7 @@ func (s *Set) Over(id int, n *rollout.Node, now rollout.Time, open func(Block) b
 			again = at
 		}
 	}
-	// What has not begun: this pass may have skipped the pod that is in the way there, by the clock that was fast, and the next one will not.
+	// A block that has not begun: because the clock was fast, this pass may have skipped the pod that is in the way, and the next pass will not.
 	s.unblock(id, func(b Block) bool { return b.Pod == "" && b.Due(now) })
 	return again
 }

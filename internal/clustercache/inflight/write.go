@@ -39,7 +39,7 @@ type Write struct {
 	UID types.UID
 	// At is when a delete began, by the clock of Snapshots.
 	At rollout.Time
-	// Until is when the write will have taken effect if it ever does; 0 while it waits to be sent.
+	// Until is the time after which the write can no longer take effect; 0 while it waits to be sent.
 	Until rollout.Time
 	// Next is the hash of the revision that the node of a pod gets next that is deleted for an update; empty for another delete.
 	Next string

@@ -50,8 +50,8 @@ type Feed struct {
 	// Namespace is where pods, ControllerRevisions and sets are watched; empty for all namespaces.
 	Namespace string
 	// Restored, if not nil, is called when the storage of the API server turns out to have gone back to an earlier moment, as after a restore of etcd from a
-	// backup: the state that the index holds may never have existed then. It names a resource, and maybe an object of it, with the version that was seen of it and the
-	// one that it has. It is called from several goroutines, and maybe more than once.
+	// backup: the state that the index holds may never have existed then. Its arguments are a resource, or one object of it, with the version that was seen
+	// earlier and the present one. It is called from several goroutines, and may be called more than once.
 	Restored func(resource, seen, has string)
 	// Report, if not nil, is called with the result of opening a watch of a resource; after a list only when it fails, as a watch follows. It is called from
 	// several goroutines.
@@ -116,7 +116,7 @@ func (f *Feed) Start(ctx context.Context) error {
 const (
 	// patience is how long Start waits for an optional source.
 	patience = 10 * time.Second
-	// tryAgain is how often it is tried to read one that is late.
+	// tryAgain is the interval between attempts to read a late source.
 	tryAgain = 5 * time.Second
 )
 
@@ -355,7 +355,7 @@ func (f *Feed) makeStreams() []*stream {
 	return streams
 }
 
-// reporting is listWatch, and calls Report.
+// reporting is like listWatch, and also calls Report.
 func (f *Feed) reporting(resource string, client any, list cache.ListWithContextFunc, open cache.WatchFuncWithContext) cache.ListerWatcher {
 	if f.Report == nil {
 		return listWatch(client, list, open)

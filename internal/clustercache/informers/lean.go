@@ -17,9 +17,9 @@ import (
 	"everynode.dev/everynode/internal/clustercache"
 )
 
-// NewPods returns a client whose watches of pods decode of each pod only what the index reads: of a pod that no daemon set can own its metadata, of
-// others everything, and of neither which client has written which field, which is nearly half of a pod. Whatever does not look as an API server
-// writes it is decoded as always.
+// NewPods returns a client whose watches of pods decode of each pod only what the index reads: only the
+// metadata of a pod that no daemon set can own, and everything of others, but never the managed fields, which
+// are nearly half of a pod. Input that an API server would not write is decoded by client-go.
 func NewPods(cfg *rest.Config) (typedcorev1.PodsGetter, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.APIPath, cfg.GroupVersion = "/api", &corev1.SchemeGroupVersion
@@ -128,7 +128,7 @@ func cutField(message []byte, number uint64) (value, rest []byte, ok bool) {
 	return message[at : at+int(size)], message[at+int(size):], true
 }
 
-// saysNothing reports whether the rest of an envelope is as an API server leaves it: empty words on how the content is encoded.
+// saysNothing reports whether the rest of an envelope is as an API server writes it: empty fields for the encoding of the content.
 func saysNothing(envelope []byte) bool {
 	for _, field := range []uint64{envelopeEncoding, envelopeContent} {
 		if value, after, ok := cutField(envelope, field); ok && len(value) == 0 {

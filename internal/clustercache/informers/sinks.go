@@ -84,11 +84,12 @@ func (s nodeSink) replace(list []any, rv string) *clustercache.Reverted {
 
 func (s nodeSink) seen(string) {}
 
-// podSink takes pods. The list of all pods of a large cluster is the largest thing that the manager ever holds, so what is held of
-// a pod is its record, whose strings are those of other pods where they are the same. Only the reflector calls it, one call at a time.
+// podSink takes pods. The list of all pods of a large cluster is the largest thing that the manager ever
+// holds, so only a record of each pod is held, and records share equal strings. Only the reflector calls it,
+// one call at a time.
 type podSink struct {
 	x *clustercache.Index
-	// names has one copy of what many pods of the list have in common, alike the labels of one revision of a set.
+	// names has one copy of each string that many pods of the list share, such as the labels of one revision of a set.
 	names map[string]string
 	alike map[revisionOf]map[string]string
 }

@@ -130,7 +130,7 @@ func (s *store) version() string {
 	return s.rv
 }
 
-// seen is the newest resourceVersion that was ever seen of the resource: by the store, or before by the one before it.
+// seen is the newest resourceVersion of the resource that this store or its predecessor has seen.
 func (s *store) seen() string { return cmp.Or(s.version(), s.before) }
 
 func metaOf(list runtime.Object) (metav1.ListInterface, error) { return meta.ListAccessor(list) }
