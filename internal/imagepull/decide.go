@@ -110,7 +110,7 @@ func (d *decision) count(chosen func(*Node) bool) {
 	}
 }
 
-// ownTag is the tag of the job on a node, if it has begun it. Tags of an image that the job wanted earlier are left on the way.
+// ownTag is the tag of the job on a node, if it has begun it. Tags of an image that the job wanted earlier are released.
 func (d *decision) ownTag(n *Node) (found *v1beta1.ImageTagSpec) {
 	if n.Image == nil {
 		return nil
@@ -143,7 +143,7 @@ func (d *decision) draft(n *Node) *draft {
 // afterCompletion is about a job that has ended: its pulls are cancelled, and it is deleted after its TTL.
 func (d *decision) afterCompletion(status *v1beta1.ImagePullJobStatus) Plan {
 	d.cancel()
-	if status.ObservedGeneration != 0 { // what is changed now has no effect any more, and one that had ended before has no conditions
+	if status.ObservedGeneration != 0 { // later changes have no effect, and a job that had ended before has no conditions
 		status.ObservedGeneration = d.in.Job.Generation
 	}
 	plan := Plan{Status: *status, Edits: d.edits()}
@@ -207,8 +207,8 @@ const maxStarts = 100
 // refused reports whether the API server has refused the last change of the NodeImage.
 func (d *decision) refused(n *Node) bool { return d.in.Refused[n.Name] != "" }
 
-// begin starts as many nodes as there is room for: ready ones first, refused ones last, those in the given order before the others. It says whether there is
-// room for more than one decision begins.
+// begin starts as many nodes as there is room for: ready ones first, refused ones last, those in the given
+// order before the others. It reports whether there is room for more than one decision may begin.
 func (d *decision) begin() (more bool) {
 	free := d.parallelism() - len(d.active)
 	more = free > maxStarts
@@ -265,7 +265,7 @@ func (d *decision) parallelism() int {
 	return p.IntValue()
 }
 
-// refresh brings tags up to date that are the job's own and not done, after the job was changed.
+// refresh updates unfinished tags that only this job owns, after the job was changed.
 func (d *decision) refresh() {
 	for _, n := range d.active {
 		tag := d.soleTag(n)
@@ -380,7 +380,7 @@ func (d *decision) report(plan *Plan, start time.Time) {
 	}
 }
 
-// why is the error that the agent of a node has reported; empty for a node that has not failed.
+// why returns the error that the agent of a node has reported; empty for a node that has not failed.
 func (d *decision) why(n *Node) string {
 	if n.Image == nil {
 		return ""

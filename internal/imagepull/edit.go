@@ -25,8 +25,7 @@ type Edit struct {
 	bare bool
 }
 
-// Patch is the edit as a JSON patch. It sets the version that it was decided on, which makes the API server refuse it if there
-// is another one.
+// Patch is the edit as a JSON patch. It sets the version that it was decided on, so the API server refuses it if the version has changed.
 func (e *Edit) Patch() ([]byte, error) {
 	type operation struct {
 		Op    string `json:"op"`

@@ -24,13 +24,13 @@ const (
 const (
 	ReasonInvalid  = "InvalidSpec" // Stalled: the job cannot run, because its image or its selector cannot be read
 	ReasonComplete = "Complete"    // Ready: every node that the job selects has the image
-	ReasonPaused   = "Paused"      // Ready: parallelism is 0, so no further node begins, as was asked for
+	ReasonPaused   = "Paused"      // Ready: parallelism is 0, so no further node begins, as requested
 	ReasonPulling  = "Pulling"     // Reconciling: nodes pull the image, or wait for their turn
 	ReasonHeld     = "Held"        // Reconciling: no node may begin, because the pull secrets of the job cannot be passed on
 	ReasonFailed   = "PullsFailed" // Stalled: a node has failed, and none is left to pull
 )
 
-// judge puts the conditions into a status. Their message is made of the numbers of the status and of its message, so that they cause no writes of their own.
+// judge sets the conditions of a status. Their message is composed of the numbers and the message of the status, so that they cause no additional writes.
 func judge(status *v1beta1.ImagePullJobStatus, job *v1beta1.ImagePullJob, h health, now time.Time) {
 	message := status.Message
 	if h.reason != ReasonInvalid {

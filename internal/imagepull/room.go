@@ -20,7 +20,7 @@ const (
 	MostImages = 256
 	// reserved is how many of them are for images that updates wait for.
 	reserved = 32
-	// mostBytes is how many bytes they take, with their tags, owners and what the agent reports; the API server stores no object of more than 1.5 MiB.
+	// mostBytes is the maximum size of all images, with their tags, owners and the reports of the agent; the API server stores no object of more than 1.5 MiB.
 	mostBytes = 1280 << 10
 	// reservedBytes is how many of them are for images that updates wait for.
 	reservedBytes = mostBytes / 8
@@ -47,9 +47,10 @@ func claimOf(job *v1beta1.ImagePullJob) Claim {
 	}
 }
 
-// Room reports whether a NodeImage can have the image of that name for one more job. A namespace has no more images there than are free, so that there is always
-// room for a namespace that has few; and some are left free for images that updates wait for. An image that is there already can be had by all. So it is with
-// the bytes that all tags and owners take, be they of one image or of many.
+// Room reports whether a NodeImage can have the image of that name for one more job. A namespace may have at
+// most as many images there as are free, so that there is always room for a namespace with few images; and
+// some places are reserved for images that updates wait for. Any job can share an image that is already
+// listed. The same rules apply to the bytes that all tags and owners take, whether for one image or many.
 func (c Claim) Room(image *v1beta1.NodeImage, name string) bool {
 	return c.roomInBytes(image) && c.roomOfImages(image, name)
 }
@@ -74,7 +75,7 @@ func (c Claim) roomInBytes(image *v1beta1.NodeImage) bool {
 			mine += ofImage
 		}
 	}
-	return mine+more <= free-more // as with one image more: it has no more than are free then
+	return mine+more <= free-more // as with one more image: the namespace may have at most as many as are free then
 }
 
 // bytesOf is about how many bytes a tag takes, with what the agent reports of it: a message of up to 1,024 bytes.
@@ -135,8 +136,8 @@ func (c Claim) has(tags []v1beta1.ImageTagSpec) bool {
 // crowded is how many images a NodeImage lists before unused ones are removed.
 const crowded = MostImages / 4
 
-// thin removes images of jobs that have ended, before their TTL has expired, while there are too many images: those first that were done first.
-// They stay on the node; only the NodeImage lists them no more.
+// thin removes images of jobs that have ended, before their TTL has expired, while there are too many images:
+// the oldest first. The images stay on the node; only the NodeImage no longer lists them.
 func (s *Sweep) thin(t *draft) {
 	left := len(s.Image.Spec.Images)
 	for _, changed := range t.edit.Images {
@@ -163,7 +164,7 @@ func (s *Sweep) thin(t *draft) {
 	}
 }
 
-// idle reports whether all that was to be done about an image is done, for jobs that have all ended, and since when.
+// idle reports whether all pulls of an image are done and all their jobs have ended, and since when.
 func (s *Sweep) idle(name string) (since time.Time, ok bool) {
 	tags := s.Image.Spec.Images[name].Tags
 	for i := range tags {

@@ -17,7 +17,7 @@ import (
 	"everynode.dev/everynode/internal/imageref"
 )
 
-// patience is how long the agent of a node may say nothing at all, mostBackoff how long it waits at most between two attempts.
+// patience is how long the agent of a node may report nothing, and mostBackoff its maximum wait between two attempts.
 const (
 	patience    = 10 * time.Minute
 	mostBackoff = 30 * time.Second
@@ -36,8 +36,8 @@ const (
 	OwnerElse                    // it is no ImagePullJob: that owner removes the tag itself
 )
 
-// StateOf is the state of a job as owner. A job of the type Never lets a tag go after its time and joins it again, so that an image
-// that was removed from the node in the meantime comes back.
+// StateOf is the state of a job as owner. A job of the type Never releases a tag after its TTL and joins it
+// again, so that an image that was removed from the node in the meantime is pulled again.
 func StateOf(job *v1beta1.ImagePullJob) OwnerState {
 	switch {
 	case job.DeletionTimestamp != nil:
@@ -101,7 +101,7 @@ func (s *Sweep) Run() Swept {
 	return out
 }
 
-// drop removes owners that are gone, and says whether the tag goes with them.
+// drop removes owners that are gone, and reports whether the tag is removed with them.
 func (s *Sweep) drop(t *draft, out *Swept, name string, tag *v1beta1.ImageTagSpec) bool {
 	busy, left := false, len(tag.OwnerReferences)
 	for i := range tag.OwnerReferences {
@@ -273,7 +273,7 @@ func setTag(status *v1beta1.NodeImageStatus, name string, tag v1beta1.ImageTagSt
 	status.ImageStatuses[name] = image
 }
 
-// recount makes the numbers of a status those of its tags that are still wanted.
+// recount computes the numbers of a status from its tags that are still wanted.
 func recount(status *v1beta1.NodeImageStatus, spec *v1beta1.NodeImageSpec) {
 	status.Desired, status.Succeeded, status.Failed, status.Pulling, status.Waiting = 0, 0, 0, 0, 0
 	for name, image := range spec.Images {

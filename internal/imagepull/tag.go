@@ -18,7 +18,7 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// How long tags of a job of the type Never stay, and may take, as with OpenKruise: after a day the image is looked for again.
+// How long tags of a job of the type Never stay, and may take, as in OpenKruise: after a day, the agent checks the image again.
 const (
 	neverTTL      = 24 * 60 * 60
 	neverDeadline = 30 * 60
@@ -96,7 +96,7 @@ func alwaysTTL(spec *v1beta1.ImagePullJobSpec, policy *v1beta1.ImageTagPullPolic
 	}
 }
 
-// clamp keeps a number of seconds below ten years, so that sums of them are numbers too.
+// clamp limits a number of seconds to ten years, so that sums do not overflow.
 func clamp(seconds int64) int32 { return int32(min(max(seconds, 0), 10*365*24*60*60)) }
 
 func valueOr(p *int32, otherwise int32) *int32 {
@@ -152,7 +152,7 @@ func (d *decision) addOwner(t *draft) {
 	t.put(d.name, image)
 }
 
-// nextVersion is the version that comes after v. What a node says of versions is not to be trusted: after the last one comes the last one.
+// nextVersion is the version that comes after v. Versions that a node reports are not trusted: the maximum is not exceeded.
 func nextVersion(v int64) int64 { return max(v, 0, min(v, math.MaxInt64-1)+1) }
 
 // keepOutcome records the result of a tag for its owners, before it begins again for another one. The record is in the field path of the reference,
@@ -184,7 +184,7 @@ func outcome(tag *v1beta1.ImageTagSpec, last *v1beta1.ImageTagStatus, job types.
 	return last.Phase
 }
 
-// share lets a tag have what one more owner wants; of two limits the looser one holds, so that no owner gets less than it asked for.
+// share merges the options of a further owner into a tag. Of two limits, the larger one applies, so that no owner gets less than it requested.
 func share(tag, want *v1beta1.ImageTagSpec, alone bool) {
 	if alone || tag.PullPolicy == nil {
 		tag.PullPolicy, tag.PullSecrets = want.PullPolicy, want.PullSecrets
@@ -264,11 +264,11 @@ func Owners(image *v1beta1.NodeImage) map[types.NamespacedName]bool {
 type ImageState struct {
 	// There is whether the node has it.
 	There bool
-	// Since is when the job that was asked for had it ordered, or when the pull that goes on was ordered if that was later; zero if it did not.
+	// Since is when the given job ordered the image, or when the pull in progress was ordered if that was later; zero if the job has not ordered it.
 	Since time.Time
 }
 
-// ImageStateOf is how far the image of that name and tag is in a NodeImage, which may be nil, as the job with that UID has ordered it.
+// ImageStateOf returns the state of the image with that name and tag in a NodeImage, as ordered by the job with that UID. The NodeImage may be nil.
 func ImageStateOf(image *v1beta1.NodeImage, name, tag string, job types.UID) ImageState {
 	if image == nil {
 		return ImageState{}
