@@ -109,8 +109,8 @@ func (o *Options) check() (names []string, err error) {
 	}
 }
 
-// Setup adds to a manager the server of the webhooks, its certificate, and the publisher of both. It returns a function
-// for the end of the certificate.
+// Setup adds to a manager the server of the webhooks, its certificate, and the publisher of both. It returns a function that reports when the certificate
+// expires.
 func Setup(mgr manager.Manager, o Options) (Ends, error) {
 	names, err := o.check()
 	if err != nil {
