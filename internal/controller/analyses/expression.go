@@ -16,7 +16,7 @@ import (
 	"everynode.dev/everynode/internal/policy"
 )
 
-// costLimit is what an expression may cost: some ten thousand steps. It ends those that are long although they are short.
+// costLimit limits the cost of an expression to some ten thousand steps. It stops expressions that run long although their text is short.
 const costLimit = 200_000
 
 // Sample is one value of an answer, with its labels.
@@ -96,7 +96,7 @@ func (e *expression) passes(ctx context.Context, r *Result) (passes bool, err er
 	return bool(value), nil
 }
 
-// input are the variables of an expression. No data, and what is not a number, are known for nothing.
+// input returns the variables of an expression. It returns an error if there is no data, or a value is not a number.
 func (r *Result) input() (map[string]any, error) {
 	if r.Webhook {
 		if r.Value == nil {

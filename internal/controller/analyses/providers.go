@@ -53,7 +53,8 @@ type turn struct {
 	users int
 }
 
-// begin waits until a request of a namespace may begin. Those of one namespace wait for each other before they wait for a place, so they take few of them.
+// begin waits until a request of a namespace may begin. Requests of one namespace first wait for each other,
+// and only then for a place, so a namespace occupies few places.
 func (p *provider) begin(ctx context.Context, namespace string) (end func(), err error) {
 	p.mu.Lock()
 	t := p.turns[namespace]

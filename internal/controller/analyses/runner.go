@@ -65,7 +65,7 @@ func New(providers Providers, c clock.WithTicker) *Runner {
 	return r
 }
 
-// Replace has other providers count from now on; measurements that are under way end with the earlier ones.
+// Replace replaces the providers; measurements in progress end with the earlier ones.
 func (r *Runner) Replace(providers Providers) { r.providers.Store(&providers) }
 
 // Check returns why the analyses of a policy cannot be measured, with the path of each field.
@@ -176,7 +176,7 @@ func (r *Runner) repeat(ctx context.Context, key clustercache.Key, q policy.Ques
 	}
 }
 
-// measure asks a question once. The error is for the log; the measurement has what policies may show of it.
+// measure asks a question once. The error is for the log; the measurement contains only what policies may show.
 func (r *Runner) measure(ctx context.Context, q *policy.Question, compiled func() (*expression, error)) (m everynode.Measurement, err error) {
 	m = everynode.Measurement{At: metav1.NewTime(r.clock.Now()), Answer: everynode.AnswerUnknown}
 	defer func() {
@@ -246,7 +246,7 @@ func (p *provider) fillAlerts(ctx context.Context, q *policy.Question, m *everyn
 	return nil
 }
 
-// publicly is what policies may show of an error: nothing of where the provider is.
+// publicly returns the part of an error that policies may show: it does not contain the address of the provider.
 func (p *provider) publicly(ctx context.Context, err error) string {
 	var shown *publicError
 	var network net.Error

@@ -31,7 +31,7 @@ func checkQuery(query string) error {
 	return nil
 }
 
-// fill replaces the placeholders of a query, in one go: a value is not looked at again.
+// fill replaces the placeholders of a query in one pass: placeholders in a value are not replaced.
 func fill(q *policy.Question) string {
 	known := values(q)
 	return placeholder().ReplaceAllStringFunc(q.Query, func(found string) string {
@@ -42,12 +42,12 @@ func fill(q *policy.Question) string {
 	})
 }
 
-// escaped is a text as a part of a string of PromQL, in quotes of either kind.
+// escaped returns a text escaped for a PromQL string, in quotes of either kind.
 func escaped(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, `'`, `\'`, "\n", `\n`, "`", "\\x60").Replace(text)
 }
 
-// printable is a text of which a terminal shows everything as it is.
+// printable returns a text in which each whitespace character is a space, and without the characters that cannot be printed.
 func printable(text string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {

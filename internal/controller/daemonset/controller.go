@@ -273,7 +273,7 @@ type pass struct {
 	foreigners []bool
 	// tidied is whether orphans of the history have been adopted in this pass.
 	tidied bool
-	// byPolicy is whether a policy has a set updated of which another controller keeps the pods.
+	// byPolicy reports whether a policy updates the set although another controller manages its pods.
 	byPolicy bool
 	// turn is the turn of the set in its concurrency group.
 	turn turn
@@ -335,7 +335,7 @@ func (p *pass) meet(ctx context.Context) error {
 	return nil
 }
 
-// claim settles what earlier writes left open, and brings pods and history in order; those of an external set are another controller's to claim.
+// claim resolves earlier writes without a definite answer, and adopts or releases pods and revisions; for an external set, another controller does this.
 func (p *pass) claim(ctx context.Context) (claimed bool, h *clustercache.Resolved, claimErr, historyErr error) {
 	events, object := p.c.Events, p.object()
 	claim := executor.Claim{

@@ -100,7 +100,7 @@ func (c *Controller) EnqueueNamespace(namespace string) {
 	}
 }
 
-// adopt makes a set of which another controller keeps the pods one that is updated by deletes, if a policy applies to it.
+// adopt converts a set whose pods another controller manages into one that is updated by deletes, if a policy applies to it.
 func (p *pass) adopt() {
 	if p.w.ByPolicy == nil || p.c.Policies == nil {
 		return
@@ -180,7 +180,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	return out
 }
 
-// governed returns what the policy says of the set, as far as the status of the set depends on it.
+// governed returns the effect of the policy on the set, as far as it changes the status of the set.
 func (p *pass) governed(out *policy.Result) *dialect.Governed {
 	switch st := out.Status; {
 	case st != nil && st.Enforcement == v1alpha1.EnforcementNone:
@@ -283,8 +283,8 @@ func (p *pass) reportGoverned(out *policy.Result, plan *rollout.Plan, now time.T
 	}
 }
 
-// reportBlocked reports a set that another controller of its dialect keeps Everynode from, unless its policy has a status of it already, with which the
-// loop goes on later.
+// reportBlocked reports a set that Everynode does not manage because of another controller of its dialect,
+// unless its policy already has a status of the set, from which the loop continues later.
 func (c *Controller) reportBlocked(w *dialect.Workload) {
 	if c.Policies == nil {
 		return

@@ -251,7 +251,7 @@ func (p *pass) statusHash() string {
 	return p.w.UpdateRevision
 }
 
-// lostHash is the hash of the revision of the template, which is not in the history any more. It is empty if that is not known.
+// lostHash returns the hash of the revision of the template if that revision is no longer in the history; empty if it is not known.
 func (p *pass) lostHash() string {
 	if hash := p.statusHash(); hash != "" {
 		return hash
@@ -292,7 +292,7 @@ type newRevision struct {
 	kind       string // of the write
 }
 
-// revisionOf is a revision as the pass needs it, in the form of the controller that would write it otherwise.
+// revisionOf returns a revision for the template, in the form that the set's original controller would write.
 func (p *pass) revisionOf(number int64, name, hash string) newRevision {
 	return newRevision{name: name, hash: hash, number: number, form: p.form(), kind: writesRevision}
 }
@@ -338,7 +338,7 @@ func (p *pass) createRevisionAs(ctx context.Context, r newRevision) error {
 	}
 }
 
-// unmarked are annotations without those that the manager writes on a revision: the new one is not committed, has not failed, and nothing was measured.
+// unmarked returns annotations without those that the manager writes on a revision: a new revision is not committed, has not failed, and has no measurements.
 func unmarked(annotations map[string]string) map[string]string {
 	annotations = maps.Clone(annotations)
 	delete(annotations, everynode.Committed)
@@ -347,9 +347,11 @@ func unmarked(annotations map[string]string) map[string]string {
 	return annotations
 }
 
-// replacedHash is the hash that pods carry and that no revision has any more, because the label of the current one was changed, or another revision
-// with the same template is left. The status gives it to the template, or the name of the current revision ends with it: its data cannot have changed
-// since its pods were made. The current revision gets it, unless pods carry the hash that it has.
+// replacedHash returns the hash that pods carry and that no revision has any more, because the label of the
+// current revision was changed, or only another revision with the same template remains. The hash is valid if
+// the status assigns it to the template, or if the name of the current revision ends with it: then the data
+// cannot have changed since the pods were created. The current revision gets this hash, unless pods carry its
+// present one.
 func (p *pass) replacedHash(h *clustercache.Resolved) string {
 	current := &h.Entries[h.Current]
 	byName, _ := strings.CutPrefix(current.Name, p.w.Name+"-")
@@ -369,7 +371,7 @@ func (p *pass) replacedHash(h *clustercache.Resolved) string {
 	return of
 }
 
-// sameOrTaken looks at the revision that has the wanted name already. It may be the one that an earlier pass created, or
+// sameOrTaken reads the existing revision with the wanted name. It may be the one that an earlier pass created, or
 // an orphan that must only be adopted; otherwise two templates hash to one name, or a set that is gone, or one of another kind, has that name.
 func (p *pass) sameOrTaken(ctx context.Context, r newRevision) error {
 	found, err := read(ctx, p.c, func(ctx context.Context) (*appsv1.ControllerRevision, error) {
@@ -422,7 +424,7 @@ func count(n *int32) int32 {
 	return *n
 }
 
-// inPlace is the history as a Snapshot needs it, with what can be done in place where the dialect does that.
+// inPlace returns the history for a Snapshot, with the possible changes in place if the dialect supports them.
 func (p *pass) inPlace(h *clustercache.Resolved) clustercache.History {
 	view := h.History(p.w)
 	withoutForeign(&view, p.foreigners)

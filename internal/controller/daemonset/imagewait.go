@@ -22,8 +22,9 @@ const (
 	textWaitOver = "Updating %s without the images of the new pod: they are not there after %v."
 )
 
-// recordWaits reports, after the writes of a plan, that updates wait for images, once for each revision, and which do so no longer although the
-// images have not come: a person who sees a pod go then knows why it is gone for so long.
+// recordWaits sends events after the writes of a plan, once for each revision: that updates wait for images,
+// and which updates start although the images are not present. The latter explains to users why a pod is
+// missing for a long time.
 func (p *pass) recordWaits(s *rollout.Snapshot, plan *rollout.Plan) {
 	if !p.w.PullAhead.Wait {
 		return
@@ -62,7 +63,7 @@ func endless(s *rollout.Snapshot) bool {
 	return slices.ContainsFunc(s.Nodes, func(n rollout.Node) bool { return n.ImageWait && n.ImageUntil == 0 })
 }
 
-// nodesNamed names the first of some nodes, and says how many more there are.
+// nodesNamed lists the first of some nodes, and the number of the others.
 func nodesNamed(names []string) string {
 	const most = 5
 	if len(names) <= most {

@@ -36,8 +36,8 @@ func (a additions) equal(b additions) bool {
 	return slices.Equal(a.gates, b.gates) && maps.Equal(a.annotations, b.annotations)
 }
 
-// makerCache keeps the Makers of one generation of a set, by revision hash: to find out whether nothing is lost when a template is decoded takes
-// longer than to make a pod. It is safe for concurrent use.
+// makerCache keeps the Makers of one generation of a set, by revision hash: checking that decoding a template
+// loses nothing takes longer than creating a pod. It is safe for concurrent use.
 type makerCache struct {
 	mu     sync.Mutex
 	id     generation
@@ -66,7 +66,7 @@ func (c *makerCache) of(w *dialect.Workload, h *clustercache.Resolved, index int
 			m = podtemplate.NewMaker(w.Template, w.Placement)
 		} else {
 			spec, _ := entry.Template["spec"].(map[string]any)
-			rules, _ := placement.Compile(spec) // what cannot be read of an old template was refused when it was new
+			rules, _ := placement.Compile(spec) // fields of an old template that cannot be read were refused when it was new
 			m = podtemplate.NewMaker(entry.Template, rules)
 		}
 		m = m.WithGates(more.gates).WithAnnotations(more.annotations).Decode()

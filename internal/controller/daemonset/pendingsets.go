@@ -11,20 +11,19 @@ import (
 
 // coalesce is how long a set waits after its first event before it is looked at, so that the events of one burst lead to
 // one pass; a set whose decisions take long waits for restFactor times as long as they take, or for longestCoalesce. So events that never end, as when a zone comes
-// back, cost no more than a tenth of a core for each set, whatever its size. How long that is the quicker of the last two says, because one may
-// have waited for a processor, or for the index, which says nothing about the set. An event is never looked at later because of others that follow it.
+// back, cost no more than a tenth of a core for each set, whatever its size. The faster of the last two decisions determines this delay, because one decision
+// may have waited for a processor or for the index. Later events never delay the processing of an event.
 const (
 	coalesce        = 20 * time.Millisecond
 	restFactor      = 10
 	longestCoalesce = 250 * time.Millisecond
 )
 
-// pendingSets are the sets whose pass has been asked for and has not begun. The queue knows them too, but to ask it costs more than to take
-// in the event of a pod.
+// pendingSets are the sets with a requested pass that has not begun. The queue knows them too, but asking it costs more than processing the event of a pod.
 type pendingSets struct {
 	mu  sync.Mutex
 	all map[clustercache.Key]bool
-	// took is how long the last two decisions of a set have taken, where the last one would have it wait for longer than coalesce.
+	// took contains the durations of the last two decisions of a set, if the last one requires a wait longer than coalesce.
 	took map[clustercache.Key][2]time.Duration
 }
 

@@ -33,21 +33,21 @@ const (
 // PredownloadGate is the feature gate of dialect.Dialect.Predownload.
 const PredownloadGate = "PreDownloadImageForDaemonSetUpdate"
 
-// Texts for sets that want images ahead where there are none to be had.
+// Texts for sets that request image pulls in advance where this is not possible.
 const (
 	textGateOff      = "Annotation %s has no effect: start everynode-manager with --feature-gates %s=true, or remove the annotation; until then no update waits for images."
 	textNoImagePulls = "No images are pulled ahead, and no update waits for them: %s."
 )
 
-// predownloadRetry is when a pass is repeated whose jobs could not be made. The update does not wait for them, unless the set requires that.
+// predownloadRetry is the delay after which a pass is repeated if its jobs could not be created. The update does not wait for them, unless the set requires that.
 const predownloadRetry = 10 * time.Second
 
-// endlessRetry is when a pass is repeated of a set with nodes that wait without an end: no watch reports when their NodeImages are full.
+// endlessRetry is the delay after which a pass is repeated for a set with nodes that wait without a deadline: no watch event shows that their NodeImages are full.
 const endlessRetry = time.Minute
 
 // PullJobs are the reads and writes of ImagePullJobs and NodeImages that the loop needs.
 type PullJobs interface {
-	// Serving is whether what there is is known. If not, why says what is missing; it is empty while that may only take a moment.
+	// Serving reports whether all jobs and NodeImages have been read. If not, why describes what is missing; it is empty if the read is expected to finish in a moment.
 	Serving() (ready bool, why string)
 	// Owned are the jobs in a namespace that the set with that UID controls.
 	Owned(ctx context.Context, namespace string, set types.UID) ([]predownload.Job, error)
@@ -58,7 +58,7 @@ type PullJobs interface {
 	Delete(ctx context.Context, namespace, name string) error
 }
 
-// orders keeps in which order the nodes of sets are served that pull ahead, and which sets wait for that.
+// orders keeps the order in which nodes are served, for sets that pull images in advance, and which sets wait for images.
 type orders struct {
 	mu      sync.Mutex
 	of      map[types.UID][]string
@@ -99,7 +99,7 @@ func (o *orders) drop(uid types.UID) {
 	delete(o.waiting, uid)
 }
 
-// Order is in which order the nodes of the set with that UID are served; nil if it pulls nothing ahead.
+// Order returns the order in which the nodes of the set with that UID are served; nil if the set pulls no images in advance.
 func (c *Controller) Order(set types.UID) []string {
 	c.orders.mu.Lock()
 	defer c.orders.mu.Unlock()
@@ -116,15 +116,15 @@ func (c *Controller) PullsChanged(set types.UID) {
 	}
 }
 
-// lookahead is what a pass knows of pulling images ahead; in is nil where nothing is to be done about that.
+// lookahead is the state of image pulls in advance during a pass; in is nil if there is nothing to do.
 type lookahead struct {
 	in    *predownload.Input
 	again time.Duration
-	// problems are why the set does not get what it asks for.
+	// problems are the reasons why a request of the set cannot be fulfilled.
 	problems []dialect.Problem
 }
 
-// problem notes why the set does not get what it asks for, and sends one event.
+// problem records why a request of the set cannot be fulfilled, and sends one event.
 func (p *pass) problem(a *lookahead, reason, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	a.problems = append(a.problems, dialect.Problem{Reason: reason, Message: message})
@@ -172,7 +172,7 @@ func (p *pass) lookAhead(ctx context.Context, h *clustercache.Resolved, s *rollo
 	return a
 }
 
-// predownload makes the jobs that a roll needs, and removes those that it does not need any more. Nothing else of the pass fails with it.
+// predownload creates the jobs that a rollout needs, and deletes those that it no longer needs. If it fails, the rest of the pass continues.
 func (p *pass) predownload(ctx context.Context, h *clustercache.Resolved, a *lookahead, plan *rollout.Plan) {
 	if a.in == nil {
 		return
@@ -188,7 +188,7 @@ func (p *pass) predownload(ctx context.Context, h *clustercache.Resolved, a *loo
 	}
 }
 
-// mark is the label of a revision that says what was decided about it; empty for none.
+// mark returns the label of a revision that records the decision about it; empty for none.
 func mark(r *clustercache.Revision) string {
 	for _, key := range []string{kruise.PredownloadCreated, kruise.PredownloadIgnored} {
 		if _, ok := r.Labels[key]; ok {

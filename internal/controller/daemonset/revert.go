@@ -18,7 +18,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Templates change the templates of daemon sets of which another controller creates the pods.
+// Templates changes the templates of daemon sets whose pods another controller creates.
 type Templates interface {
 	// PatchTemplate sends a strategic merge patch of the set itself, and returns the set as it is then.
 	PatchTemplate(ctx context.Context, key clustercache.Key, patch []byte) (*unstructured.Unstructured, error)

@@ -26,8 +26,9 @@ type Sets interface {
 	PatchStatus(ctx context.Context, key clustercache.Key, patch []byte) (*unstructured.Unstructured, error)
 }
 
-// NewSets returns Sets on a real API server, where resources gives the resource of each dialect. The limit of the client, and how long a request may take,
-// is left to the loop, so that waiting for the one does not count as the other.
+// NewSets returns Sets on a real API server, where resources gives the resource of each dialect. The loop
+// enforces the rate limit of the client and the timeout of requests, so that waiting for the rate limit does
+// not count toward the timeout.
 func NewSets(c dynamic.Interface, resources map[string]schema.GroupVersionResource) Sets {
 	return liveSets{client: c, resources: resources}
 }

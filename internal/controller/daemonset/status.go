@@ -15,11 +15,11 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// statusWindow is a time in which the status of a set is written at most twice: once for numbers that keep changing, so that a write is
-// left for what people and pipelines wait for.
+// statusWindow is a period in which the status of a set is written at most twice. Only one of these writes is
+// for numbers that keep changing; the other is reserved for changes that people and pipelines wait for.
 const statusWindow = time.Second
 
-// statusPace is when the status of a set was written last, and when before that, and the version of the set for which a write was rejected as outdated.
+// statusPace contains the times of the last two status writes of a set, and the version of the set for which a write was rejected as outdated.
 type statusPace struct {
 	last, before time.Time
 	outdated     string
@@ -36,13 +36,14 @@ func (p *statusPace) wait(clock clock.PassiveClock, waitedFor bool) time.Duratio
 
 func (p *statusPace) wrote(now time.Time) { p.last, p.before = now, p.last }
 
-// waitedFor reports whether a client may wait for a status: a new generation has been seen, or nothing is under way any more. In the middle of a
-// roll there is always a node in flight, so the numbers of its middle can wait, and those of its end need not.
+// waitedFor reports whether a client may wait for a status: a new generation has been seen, or nothing is
+// under way any more. During a rollout, a node is always in flight, so only the numbers at its end must be
+// written immediately.
 func waitedFor(w *dialect.Workload, r *dialect.Report) bool {
 	return w.ObservedGeneration < r.ObservedGeneration || r.Plan == nil || len(r.Plan.Actions) == 0 && r.Plan.Budget.UsedByUpdate == 0
 }
 
-// writeStatus writes the status if it has changed and its turn has come. The duration returned says when to come back for what was put off.
+// writeStatus writes the status if it has changed and its turn has come. The returned duration is the delay until the postponed write.
 func (p *pass) writeStatus(ctx context.Context, r dialect.Report) (time.Duration, error) {
 	w := p.c.Index.Workload(p.key) // the newest: the answer to our last write may have come since
 	if w == nil || w.UID != p.w.UID {
@@ -78,7 +79,7 @@ func (p *pass) writeStatus(ctx context.Context, r dialect.Report) (time.Duration
 	return 0, nil
 }
 
-// stalls is when the status must say that the set is stalled, if nothing happens before; only that of an Advanced DaemonSet does.
+// stalls returns when the status must report that the set is stalled, if nothing happens before; only an Advanced DaemonSet reports this.
 func (p *pass) stalls(s *rollout.Snapshot) rollout.Time {
 	if !p.w.Advanced {
 		return 0

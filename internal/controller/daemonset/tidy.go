@@ -17,10 +17,10 @@ import (
 	"everynode.dev/everynode/internal/dialect/base"
 )
 
-// tidyLimit is how many revisions a pass adopts, labels or deletes that no decision needs.
+// tidyLimit is the number of revisions not needed by a decision that a pass adopts, labels or deletes.
 const tidyLimit = 32
 
-// tidyPause is how long no such revision is adopted or labelled after a write of one has failed.
+// tidyPause is how long no such revision is adopted or labelled after a failed write.
 const tidyPause = time.Minute
 
 // mayTidy is whether revisions that no decision needs may be written.
@@ -86,12 +86,12 @@ func (p *pass) labelRevisions(ctx context.Context, h *clustercache.Resolved) (mo
 	return moved
 }
 
-// tidyUp patches a revision for which no decision waits. It returns false when the next one is to wait.
+// tidyUp patches a revision for which no decision waits. It returns false if the next revision must wait.
 func (p *pass) tidyUp(ctx context.Context, r *clustercache.Revision, patch []byte) bool {
 	return p.tidyMoved(ctx, p.patchRevisionAs(ctx, writesOldRevision, r, patch))
 }
 
-// tidyMoved returns whether a write for which no decision waits, and which err is the answer to, has changed the history. If not, the next one is to wait.
+// tidyMoved returns whether a write has changed the history; err is the answer to the write, and no decision waits for it. If not, the next write must wait.
 func (p *pass) tidyMoved(ctx context.Context, err error) bool {
 	if errors.Is(err, errHistoryMoved) {
 		return true

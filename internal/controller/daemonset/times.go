@@ -18,7 +18,7 @@ func until(now time.Time, t rollout.Time) time.Duration {
 	return min(max(t.Sub(timeOf(now)), time.Millisecond), longestWait)
 }
 
-// longestWait is how long a set waits for a moment at most: a clock that was set back may be corrected before that moment, and no event shows it.
+// longestWait is the maximum time that a set waits for a point in time: a clock that was set back may be corrected earlier, and no event shows it.
 const longestWait = time.Minute
 
 // soonest is the smallest of the durations that are not 0.

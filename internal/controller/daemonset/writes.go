@@ -26,13 +26,13 @@ const (
 	writesTemplate    = "template"
 )
 
-// slowFor is for how long no worker waits for the writes of a kind in a namespace after one of them has taken longer than executor.WriteTimeout.
+// slowFor is how long no worker waits for the writes of a kind in a namespace after one of them has taken longer than executor.WriteTimeout.
 const slowFor = 10 * time.Minute
 
-// How many writes that no worker waits for may be under way, of one namespace and in all.
+// The maximum number of writes in flight that no worker waits for, in one namespace and in total.
 const slowOfNamespace, slowInAll = 64, 256
 
-// errLater is of a write whose answer the pass does not wait for. There is another pass when it has been answered.
+// errLater is the error of a write whose answer the pass does not wait for. Another pass follows the answer.
 var errLater = fmt.Errorf("a write takes longer than %s, as with a slow webhook: the daemon set goes on when the API server has answered it", executor.WriteTimeout)
 
 // errTooManySlow is of a write that is not sent.
@@ -48,8 +48,9 @@ type slowKind struct{ namespace, kind string }
 
 func (w writesOf) slowKind() slowKind { return slowKind{w.key.Namespace, w.kind} }
 
-// slowWrites are the writes that no worker waits for. A webhook is for the objects of a namespace, so one slow write shows how long the others of its kind
-// take there: however many sets a namespace has, they keep no more than one write each of the workers waiting at once.
+// slowWrites are the writes that no worker waits for. Webhooks select namespaces, so one slow write shows
+// that other writes of its kind in the namespace are slow too. So however many sets a namespace has, each
+// worker waits for at most one of their slow writes.
 type slowWrites struct {
 	mu       sync.Mutex
 	until    map[slowKind]time.Time
@@ -149,7 +150,7 @@ func (s *slowWrites) leave(w writesOf) {
 // has executor.SlowWriteTimeout and is sent without the pass waiting for it: the error is errLater, one is under way at a time for each set, and another pass
 // follows its answer. Then send runs while passes of the set are made.
 //
-// No later leader waits for these, other than for slow writes of pods: a late write of a status is corrected when the watch shows it, and those of revisions
+// Unlike slow writes of pods, a later leader does not wait for these: a late write of a status is corrected when the watch shows it, and those of revisions
 // and jobs carry a UID, or a name that is derived from what they are for.
 func (p *pass) write(ctx context.Context, kind string, send func(ctx context.Context) error) error {
 	c, w := p.c, writesOf{p.key, kind}
@@ -182,7 +183,7 @@ func (p *pass) slow(kind string) bool {
 	return p.c.Executor.Slow != nil && (p.c.slow.isSlow(w.slowKind(), p.c.Clock.Now()) || p.c.slow.waits(w))
 }
 
-// send sends one request within the limit of the client, and lets it take no longer than it may; how long the limit has it wait does not count.
+// send sends one request within the rate limit of the client, with a timeout; the wait for the rate limit does not count.
 func (c *Controller) send(ctx context.Context, w writesOf, timeout time.Duration, send func(ctx context.Context) error) error {
 	if err := c.Executor.Pace.Throttle(ctx); err != nil {
 		return err

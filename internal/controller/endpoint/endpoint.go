@@ -118,7 +118,7 @@ func ReadSecret(file string) (string, error) {
 	return string(data), nil
 }
 
-// limitedBody is a body that fails when it is too long: half an answer is none.
+// limitedBody is a body that returns an error when it is too long, because a truncated answer is useless.
 type limitedBody struct {
 	io.ReadCloser
 	left int

@@ -25,7 +25,7 @@ type Follower struct {
 	Clock      clock.WithTicker
 	// Names are the files that a content names.
 	Names func(content []byte) []string
-	// Use takes a content, or says what is wrong with it; then nothing has changed.
+	// Use applies a content, or returns an error; then nothing has changed.
 	Use func(content []byte) error
 	// Current records whether the content counts.
 	Current func(flag string, is bool)

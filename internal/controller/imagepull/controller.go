@@ -59,8 +59,7 @@ type Controller struct {
 	loop *loop.Loop[types.NamespacedName]
 
 	mu sync.Mutex
-	// wrote is when the status of a job was last written, and setbacks are what became of the last change of a NodeImage for it, by node, where it
-	// was not made.
+	// wrote is when the status of a job was last written, and setbacks contains, by node, the failed last changes of NodeImages for the job.
 	wrote    map[types.UID]time.Time
 	setbacks map[types.UID]map[string]setback
 }
@@ -139,7 +138,7 @@ func (c *Controller) nodeChanged(_ context.Context, obj, old client.Object) {
 // EnqueueAll asks for a pass for every job.
 func (c *Controller) EnqueueAll() { c.loop.Enqueue(everyJob()) }
 
-// everyJob is the key for all jobs, and everyRunning that for those that have not ended; none has this name.
+// everyJob is the key for all jobs, and everyRunning the key for all jobs that have not ended; no job has these names.
 func everyJob() types.NamespacedName     { return types.NamespacedName{} }
 func everyRunning() types.NamespacedName { return types.NamespacedName{Name: "/running"} }
 
@@ -228,7 +227,7 @@ func (c *Controller) removeFinalizer(ctx context.Context, job *v1beta1.ImagePull
 	return nil
 }
 
-// snapshot is what the job is decided on; nil while that is being read, after which there will be another pass.
+// snapshot returns the input of the decision about the job; nil while it is being read. Another pass follows the read.
 func (c *Controller) snapshot(ctx context.Context, job *v1beta1.ImagePullJob) (*imagepull.Snapshot, error) {
 	s := &imagepull.Snapshot{Now: c.Clock.Now(), Job: job, Refused: c.refusals(job.UID)}
 	if job.Status.CompletionTime == nil {
@@ -253,8 +252,9 @@ func (c *Controller) snapshot(ctx context.Context, job *v1beta1.ImagePullJob) (*
 
 // editResult is what became of edits.
 type editResult struct {
-	// outdated is whether a NodeImage has changed since it was read, after which the pass is repeated. refused are the changes that the API server has
-	// refused, or has given no clear answer to several times. notBegun is on how many nodes nothing has begun for either.
+	// outdated is whether a NodeImage has changed since it was read, after which the pass is repeated. refused
+	// are the changes that the API server has refused, or has several times not answered clearly. notBegun is
+	// the number of nodes on which no pull has begun because of this.
 	outdated bool
 	refused  error
 	notBegun int32
@@ -299,8 +299,8 @@ func (c *Controller) edit(ctx context.Context, job *v1beta1.ImagePullJob, edits 
 	return e
 }
 
-// noteRefusal keeps for which nodes a change was refused, or had no clear answer: those of a job come after all others, so that one node does not hold
-// up the rest.
+// noteRefusal records the nodes for which a change was refused, or had no clear answer: a job handles these
+// nodes after all others, so that one node does not delay the rest.
 func (c *Controller) noteRefusal(job types.UID, node string, err error) (last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -341,7 +341,7 @@ func (c *Controller) Refused(job types.UID, node string) bool {
 }
 
 // report writes the status if it has changed, and then sends the events. While a job runs it does so at most once in
-// statusInterval; the duration returned says when to come back for what was put off.
+// statusInterval; the returned duration is the delay until the postponed write.
 func (c *Controller) report(ctx context.Context, job *v1beta1.ImagePullJob, plan *imagepull.Plan) (time.Duration, error) {
 	if equality.Semantic.DeepEqual(job.Status, plan.Status) {
 		return 0, nil
@@ -372,7 +372,7 @@ func (c *Controller) report(ctx context.Context, job *v1beta1.ImagePullJob, plan
 	return 0, nil
 }
 
-// subject is what an event about a job is about; objects from a cache do not say what they are.
+// subject is what an event about a job is about; objects from a cache have no kind.
 func subject(job *v1beta1.ImagePullJob) *corev1.ObjectReference {
 	r := imagepull.Owner(job)
 	return &r
@@ -384,7 +384,7 @@ func (c *Controller) neededBy(ctx context.Context, key types.NamespacedName) (bo
 	return job != nil && job.DeletionTimestamp == nil && job.Status.CompletionTime == nil, err
 }
 
-// until is the time from now to t, at least a second, for times in the API have no fractions; 0 when t is never.
+// until returns the time from now to t, at least a second, because times in the API have no fractions; 0 when t is never.
 func until(now, t time.Time) time.Duration {
 	if t.IsZero() {
 		return 0

@@ -161,7 +161,7 @@ func (s *Secrets) keep(ctx context.Context, source *corev1.Secret, key string) (
 // unlogged is a context for requests that carry secrets: from -v=8 on the client logs bodies of requests and responses.
 func unlogged(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
 
-// copyName is the name of the copy of a secret, always the same and of no other.
+// copyName returns the name of the copy of a secret. It is stable and unique.
 func copyName(source *corev1.Secret) string {
 	sum := sha256.Sum256([]byte(source.UID))
 	return strings.TrimRight(source.Name[:min(len(source.Name), 200)], "-.") + "-" + hex.EncodeToString(sum[:5])
@@ -236,7 +236,7 @@ func (s *Secrets) release(ctx context.Context, secret *corev1.Secret, needed fun
 	var err error
 	switch {
 	case len(jobs) == 0:
-		// Only as it was seen: a new job may need it by now.
+		// With a precondition on the version that was read: a new job may need the copy by now.
 		version, uid := secret.ResourceVersion, secret.UID
 		err = s.live.Delete(ctx, secret, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	case len(jobs) < before:

@@ -36,7 +36,7 @@ type Loop[K comparable] struct {
 	clock     clock.WithTicker
 	reconcile Reconcile[K]
 	queue     workqueue.TypedRateLimitingInterface[K]
-	// Group is what keys have in common that are slow for the same reason, such as their namespace.
+	// Group returns what keys share that are slow for the same reason, such as their namespace.
 	Group func(K) string
 
 	workers sync.WaitGroup

@@ -97,14 +97,13 @@ type Metrics struct {
 
 	// Window limits writes. It may be nil, and must be set before the first Collect.
 	Window func() int
-	// Reading is whether this manager leads and does not know the cluster yet. It may be nil, and is to be set before the first Collect.
+	// Reading reports whether this manager is the leader and has not yet read the cluster. It may be nil, and must be set before the first Collect.
 	Reading func() bool
-	// Pulls counts image pulls; false where they are not known. It may be nil, and is to be set before the first Collect.
+	// Pulls counts image pulls; false where they are not known. It may be nil, and must be set before the first Collect.
 	Pulls func() (Pulls, bool)
-	// Policies returns the rollout policies with their statuses. It may be nil, and is to be set before the first Collect.
+	// Policies returns the rollout policies with their statuses. It may be nil, and must be set before the first Collect.
 	Policies func() []v1alpha1.RolloutPolicy
-	// CertificateEnds is when the certificate of the webhooks ends; false while there is none. It may be nil, and is to be set before the first
-	// Collect.
+	// CertificateEnds is when the certificate of the webhooks ends; false while there is none. It may be nil, and must be set before the first Collect.
 	CertificateEnds func() (time.Time, bool)
 
 	mu   sync.Mutex
@@ -210,7 +209,7 @@ func (m *Metrics) MayNotify(targets, results []string) {
 	}
 }
 
-// Conflict records whether a dialect holds still because another controller is at work. Nothing is decided
+// Conflict records whether a dialect writes nothing because another controller is active. Nothing is decided
 // then, so no update makes progress; when the conflict ends, updates look as if they had just begun.
 func (m *Metrics) Conflict(dialect string, yes bool) {
 	value := 0.0

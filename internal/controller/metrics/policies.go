@@ -54,7 +54,7 @@ func (m *Metrics) collectPolicies(ch chan<- prometheus.Metric) {
 	}
 }
 
-// answers counts what rollouts wait for, by its answer. What a wave that has passed or failed was measured by stays in the status, and does not count.
+// answers counts the analyses that rollouts wait for, by answer. The status keeps the results for waves that have passed or failed, but they do not count.
 func (m *Metrics) answers() map[v1alpha1.Answer]int {
 	counts := map[v1alpha1.Answer]int{v1alpha1.AnswerPass: 0, v1alpha1.AnswerFail: 0, v1alpha1.AnswerUnknown: 0}
 	for _, p := range m.Policies() {
@@ -73,7 +73,7 @@ func (m *Metrics) answers() map[v1alpha1.Answer]int {
 	return counts
 }
 
-// oldest is the earlier one of two times, of which 0 and nil are none.
+// oldest returns the earlier of two times; 0 and nil count as no time.
 func oldest(a int64, b *metav1.Time) int64 {
 	if b == nil || a != 0 && a <= b.Unix() {
 		return a

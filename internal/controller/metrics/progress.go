@@ -4,7 +4,7 @@ package metrics
 
 import "everynode.dev/everynode/internal/rollout"
 
-// standing is what one decision says of how far the update of its set has come.
+// standing is the progress of the update of a set, from one decision.
 type standing struct {
 	now rollout.Time
 	// revision is the wanted one; empty while it is not known, and then nothing else is.
@@ -12,15 +12,17 @@ type standing struct {
 	// rolls is whether old pods are replaced without a request for each.
 	rolls   bool
 	desired int
-	// left are the nodes on which something is to happen by itself, be it when they are back; waits is whether one of these is ready. A node
-	// that waits for a person (paused, partition, preDelete hook) is not left, nor is one for which a write was refused: other alerts report that.
+	// left is the number of nodes with outstanding automatic work, including nodes that must become ready first;
+	// waits reports whether one of these is ready. A node that waits for a user (paused, partition, preDelete
+	// hook) is not counted, and neither is a node for which a write was refused: other alerts report that.
 	left  int
 	waits bool
-	// open are these nodes and those that wait for a person: what there is between now and the end. Pause and resume move nodes within them.
+	// open is the number of these nodes and of the nodes that wait for a user: all nodes that remain until the
+	// end of the update. Pausing and resuming does not change it.
 	open int
-	// updates is whether one of these nodes is in the middle of an update, or before it.
+	// updates reports whether one of these nodes is being updated, or is yet to be updated.
 	updates bool
-	// empty is whether no node has a pod: so begins a set that is new.
+	// empty reports whether no node has a pod, as for a new set.
 	empty bool
 }
 
@@ -52,10 +54,11 @@ type progress struct {
 	// revision and desired are what the last decision said; without a revision there was none.
 	revision string
 	desired  int
-	// rolling is whether an update is under way, stuck whether a node that is ready waits for its end.
+	// rolling reports whether an update is active, and stuck whether a ready node waits for its end.
 	rolling, stuck bool
-	// least is the lowest number of nodes that were open since it began, reached when that was so first. A pod that comes and goes, and a node
-	// that joins and gets its pod, lower it no further, so neither looks like progress: 5 open, a node joins (6), gets its pod (5).
+	// least is the lowest number of open nodes since the update began, and reached is when it was first reached.
+	// A pod that comes and goes, or a node that joins and gets its pod, does not lower it, so neither looks like
+	// progress: 5 open, a node joins (6), gets its pod (5).
 	least   int
 	reached rollout.Time
 }

@@ -72,7 +72,7 @@ func (c *Controller) nodeChanged(_ context.Context, obj, old client.Object) {
 	c.loop.Enqueue(anyOf(obj, old).GetName())
 }
 
-// jobChanged asks for a pass for the nodes of a job that is gone or has ended. A worker determines which nodes these are, because that requires a scan of all nodes.
+// jobChanged requests a pass for the nodes of a job that is gone or has ended. A worker determines these nodes, because this requires a scan of all NodeImages.
 func (c *Controller) jobChanged(_ context.Context, obj, old client.Object) {
 	job, ok := anyOf(obj, old).(*v1beta1.ImagePullJob)
 	before, was := old.(*v1beta1.ImagePullJob)
@@ -154,7 +154,7 @@ func newImage(node *corev1.Node) *v1beta1.NodeImage {
 	}}
 }
 
-// ownerOf makes a NodeImage go with its node even while no manager runs.
+// ownerOf returns the owner reference by which a NodeImage is deleted with its node, even while no manager runs.
 func ownerOf(node *corev1.Node) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
 }
@@ -169,7 +169,7 @@ func ofAnother(image *v1beta1.NodeImage, node *corev1.Node) bool {
 	return false
 }
 
-// copyMetadata gives the NodeImage the labels of the node, and its owner if it has none: those that OpenKruise made have none.
+// copyMetadata gives the NodeImage the labels of the node, and an owner reference if it has none: NodeImages that OpenKruise created have none.
 func (c *Controller) copyMetadata(ctx context.Context, node *corev1.Node, image *v1beta1.NodeImage) error {
 	if maps.Equal(node.Labels, image.Labels) && len(image.OwnerReferences) > 0 {
 		return nil
@@ -216,7 +216,7 @@ func (c *Controller) sweep(ctx context.Context, node *corev1.Node, image *v1beta
 		return 0, failed
 	}
 	if swept.Edit != nil {
-		// What is to be marked follows in the pass to which this write leads.
+		// The pass that this write triggers does the marking.
 		return retryOutdated(c.store.Edit(ctx, swept.Edit))
 	}
 	if swept.Status != nil {
@@ -233,7 +233,7 @@ func (c *Controller) sweep(ctx context.Context, node *corev1.Node, image *v1beta
 	return max(swept.Wake.Sub(s.Now), time.Second), nil
 }
 
-// subject is what an event about a NodeImage is about; objects from a cache do not say what they are.
+// subject is what an event about a NodeImage is about; objects from a cache have no kind.
 func subject(image *v1beta1.NodeImage) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: v1beta1.GroupVersion().String(), Kind: "NodeImage", Name: image.Name, UID: image.UID}
 }

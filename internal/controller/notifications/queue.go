@@ -18,7 +18,7 @@ type queue struct {
 	more chan struct{}
 
 	mu sync.Mutex
-	// of are the messages of each namespace that has any, and turns these namespaces, the next one first.
+	// of contains the messages of each namespace with messages, and turns contains these namespaces, the next one first.
 	of    map[string][]*message
 	turns []string
 	// dropping is whether a message was dropped since the target has last accepted one.
@@ -27,8 +27,9 @@ type queue struct {
 
 func newQueue() *queue { return &queue{more: make(chan struct{}, 1), of: map[string][]*message{}} }
 
-// add adds a message, and reports whether the queue was full, so that the oldest one was dropped of the namespace that has most. first is whether that was the
-// first one since the target has accepted one.
+// add adds a message, and reports whether the queue was full; then the oldest message of the namespace with
+// the most messages was dropped. first reports whether this is the first dropped message since the target has
+// accepted one.
 func (q *queue) add(m *message) (full, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -55,7 +56,7 @@ func (q *queue) size() (n int) {
 	return n
 }
 
-// largest is the place among the turns of the namespace with most messages; of equal ones, of the one whose turn comes first.
+// largest returns the index in turns of the namespace with the most messages; if several have the same number, the one whose turn comes first.
 func (q *queue) largest() (at int) {
 	for i, namespace := range q.turns {
 		if len(q.of[namespace]) > len(q.of[q.turns[at]]) {

@@ -71,7 +71,7 @@ func New(targets *Targets, c clock.WithTicker, count func(target, result string)
 	}
 }
 
-// Replace has other targets count from now on. A target keeps its queue, which its name identifies; what waits for one that is gone is lost.
+// Replace replaces the targets. A target with the same name keeps its queue; messages for a removed target are lost.
 func (s *Sender) Replace(targets *Targets) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *Sender) Run(ctx context.Context) {
 	}
 }
 
-// run sends to the current targets until ctx ends. A message that is under way then stays in the queue: its target may count further on.
+// run sends to the current targets until ctx ends. A message that is being sent then stays in the queue, because its target may still be configured.
 func (s *Sender) run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, t := range s.current().all {

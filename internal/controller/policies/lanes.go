@@ -10,12 +10,13 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// writersOfLane is how many namespaces of a queue have a write under way at once.
+// writersOfLane is the number of concurrent writers of a queue, each for another namespace.
 const writersOfLane = 16
 
 // lanes orders the writes of statuses: those of a namespace are made one after the other, those of different namespaces at the same time. A webhook is for the objects
-// of a namespace. So a namespace with a slow write gets a second queue with its own writers, until a write there is fast again: it takes no writer of the other
-// namespaces more than once. A namespace is in a queue only while a write is due.
+// of a namespace. So a namespace with a slow write gets a second queue with its own writers, until a write
+// there is fast again. So it occupies a writer of the other namespaces only once. A namespace is in a queue
+// only while a write is due.
 type lanes struct {
 	fast, slow workqueue.TypedInterface[string]
 
@@ -69,7 +70,7 @@ func (l *lanes) queueOf(namespace string) workqueue.TypedInterface[string] {
 	return l.fast
 }
 
-// next makes a write of the next namespace of a queue, and reports whether there may be more.
+// next executes a write for the next namespace of a queue, and reports whether there may be more.
 func (l *lanes) next(queue workqueue.TypedInterface[string], write func(name types.NamespacedName) (slow bool)) bool {
 	namespace, stop := queue.Get()
 	if stop {
@@ -82,7 +83,7 @@ func (l *lanes) next(queue workqueue.TypedInterface[string], write func(name typ
 	return true
 }
 
-// take returns what is to be written of a namespace, unless it belongs to the other queue by now.
+// take returns the pending writes of a namespace, unless it now belongs to the other queue.
 func (l *lanes) take(namespace string, queue workqueue.TypedInterface[string]) (name types.NamespacedName, is bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -34,7 +34,7 @@ type Options struct {
 	Clock     clock.WithTicker
 	// Changed is called when the daemon sets of a namespace need another pass. It must not block.
 	Changed func(namespace string)
-	// Selected returns the daemon sets that a policy applies to; known is whether all that there may be have been read.
+	// Selected returns the daemon sets that a policy applies to; known reports whether all of them have been read.
 	Selected func(p *policy.Policy) (sets []policy.Set, known bool)
 	// Check returns why the analyses of a policy cannot be measured.
 	Check func(p *v1alpha1.RolloutPolicy) []string
@@ -57,7 +57,7 @@ type Store struct {
 
 // approval is one approval.
 type approval struct {
-	// object is as it was read, and judged the state that it was given, also by an earlier leader, where the object has none.
+	// object is the approval as it was read. If it has no state, judged is the state that this leader or an earlier one has decided.
 	object v1alpha1.RolloutApproval
 	judged v1alpha1.RolloutApprovalStatus
 	// accepted is whether the API server has accepted the state; the watch has yet to show that.
@@ -66,7 +66,7 @@ type approval struct {
 	refused int
 }
 
-// known is the approval with its state, and whether that is stored where the next leader reads it: in the approval, or in the status of a policy.
+// known returns the approval with its state, and whether the state is stored where the next leader reads it: in the approval, or in the status of a policy.
 func (a *approval) known(of *entry) (object v1alpha1.RolloutApproval, stored bool) {
 	object = a.object
 	if object.Status.State != "" {
@@ -85,7 +85,7 @@ func (e *entry) remembers(a *approval) bool {
 type entry struct {
 	object *v1alpha1.RolloutPolicy
 	read   *policy.Policy
-	// problem is why its object cannot be followed as it was read; empty if it can.
+	// problem is the reason why the policy, as read, cannot be followed; empty if it can.
 	problem string
 	// sets are what the loop has reported since this process began.
 	sets map[setName]*v1alpha1.SetStatus
@@ -147,7 +147,7 @@ func (s *Store) Of(set policy.Set) daemonset.Governance {
 	return g
 }
 
-// stored is what the status of a policy has of a set; nil for nothing.
+// stored returns the entry of a set in the status of a policy; nil if there is none.
 func (e *entry) stored(set policy.Set) *v1alpha1.SetStatus {
 	for i := range e.object.Status.Sets {
 		if st := &e.object.Status.Sets[i]; st.Name == set.Name && st.APIVersion == set.APIVersion() {
@@ -157,7 +157,7 @@ func (e *entry) stored(set policy.Set) *v1alpha1.SetStatus {
 	return nil
 }
 
-// last is what was reported of a set to a policy since this process began, or what its status has; nil for nothing.
+// last returns what this process last reported about a set to a policy, or otherwise the entry in its status; nil if there is none.
 func (e *entry) last(set policy.Set) *v1alpha1.SetStatus {
 	if st := e.sets[setName{set.Advanced, set.Name}]; st != nil {
 		return st
@@ -165,7 +165,7 @@ func (e *entry) last(set policy.Set) *v1alpha1.SetStatus {
 	return e.stored(set)
 }
 
-// remembered is what the first policy that remembers anything of a set knows of it; nil if none does.
+// remembered returns the data of the first policy that has data about a set; nil if none has.
 func (s *Store) remembered(set policy.Set, of []*policy.Policy) *v1alpha1.SetStatus {
 	for _, p := range of {
 		if e := s.policies[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]; e != nil && e.object.UID == p.UID && policy.Remembers(e.last(set)) {

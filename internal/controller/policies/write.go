@@ -28,7 +28,7 @@ const (
 	slowWrite    = 2 * time.Second
 )
 
-// errNotStored is of a status of an approval that the API server has accepted and changed.
+// errNotStored is the error for a status of an approval that the API server accepted but stored with changes.
 var errNotStored = errors.New("the API server has stored another status of a RolloutApproval than that which was written: update the CRD rolloutapprovals.everynode.dev, or remove the webhook that changes it")
 
 // work writes the status of a policy and those of its approvals, and reports whether a write took long.
@@ -37,7 +37,7 @@ func (s *Store) work(ctx context.Context, name types.NamespacedName) (slow bool)
 		return false
 	}
 	notices := s.waitingNotices(name)
-	// The status has the states of approvals that could not be written, so it comes after them, whatever came of them.
+	// The status contains the states of approvals that could not be written, so it is written after them, whether or not their writes succeeded.
 	slow, err := s.writeApprovals(ctx, name)
 	began := s.Clock.Now()
 	written, statusErr := s.writeStatus(ctx, name)
@@ -51,7 +51,7 @@ func (s *Store) work(ctx context.Context, name types.NamespacedName) (slow bool)
 	return slow || s.Clock.Since(began) > slowWrite
 }
 
-// unwritten are the approvals of a policy whose state is not in the approval. Those come first that were refused least.
+// unwritten returns the approvals of a policy whose state is not stored in the approval. Those with the fewest refusals come first.
 func (s *Store) unwritten(of types.NamespacedName, which func(a *approval) bool) []v1alpha1.RolloutApproval {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +72,9 @@ func (s *Store) unwritten(of types.NamespacedName, which func(a *approval) bool)
 	return due
 }
 
-// writeApprovals writes the statuses of approvals of a policy. One that is refused keeps none of the others from being written; after one that takes long, the
-// others are left for the next time, so that the status of the policy soon has their states. slow is whether one took long.
+// writeApprovals writes the statuses of approvals of a policy. A refused write does not prevent the others;
+// after a slow write, the others are left for the next time, so that the status of the policy contains their
+// states soon. slow is whether one took long.
 func (s *Store) writeApprovals(ctx context.Context, of types.NamespacedName) (slow bool, err error) {
 	due := s.unwritten(of, func(a *approval) bool { return !a.accepted })
 	var refused []error
@@ -100,11 +101,11 @@ func (s *Store) writeApprovals(ctx context.Context, of types.NamespacedName) (sl
 	return slow, errors.Join(refused...)
 }
 
-// mostDecisions is how many states of approvals that could not be written the status of a policy has at most.
+// mostDecisions is the maximum number of states in the status of a policy for approvals that could not be written.
 const mostDecisions = 256
 
-// decisions are the states of approvals of a policy that could not be written. One that has been written stays until the watch shows it, and those that the status
-// has already stay before others get a place.
+// decisions are the states of approvals of a policy that could not be written. A state that has been written
+// stays until the watch shows it, and states that are already in the status take precedence over others.
 func (s *Store) decisions(of types.NamespacedName, e *entry) []v1alpha1.DecisionState {
 	due := s.unwritten(of, e.remembers)
 	due = append(due, s.unwritten(of, func(a *approval) bool { return !a.accepted && !e.remembers(a) })...)
@@ -151,8 +152,8 @@ type whole struct {
 	Decisions []v1alpha1.DecisionState `json:"decisions"`
 }
 
-// statusOf is the status of a policy. It is not complete while a set has not been read, or has not been reported, since this process began: what the status has of it
-// is what the loop begins with.
+// statusOf is the status of a policy. It is not complete while a set has not been read or reported since this
+// process began, because the loop starts from the stored entry of the set.
 func (s *Store) statusOf(object *v1alpha1.RolloutPolicy, read *policy.Policy, reported map[setName]*v1alpha1.SetStatus) (status v1alpha1.RolloutPolicyStatus, complete bool) {
 	status.ObservedGeneration = object.Generation
 	sets, known := s.Selected(read)

@@ -26,7 +26,7 @@ const (
 	remedyRights     = "bind the ClusterRole everynode-manager-image-pulls to the service account of the manager"
 )
 
-// Missing says in words what a cluster lacks for image pulls; empty if nothing. An error leaves it open.
+// Missing describes what a cluster lacks for image pulls; empty if nothing is missing. With an error, this is not known.
 func (s *Store) Missing(ctx context.Context) (string, error) {
 	for resource, list := range map[string]client.ObjectList{kruise.ResourceJob: &v1beta1.ImagePullJobList{}, kruise.ResourceNodeImage: &v1beta1.NodeImageList{}} {
 		err := s.live.List(ctx, list, client.Limit(1))
@@ -84,7 +84,7 @@ func (s *Store) shown(ctx context.Context, kind string) (map[types.NamespacedNam
 	return shown, err
 }
 
-// isAtLeast reports whether nothing in a list is newer than what is shown, and nothing is shown that has gone before.
+// isAtLeast reports whether the watch has reached a list: nothing in the list is newer than the shown objects, and no shown object was deleted before the list.
 func isAtLeast(shown map[types.NamespacedName]string, now *metav1.PartialObjectMetadataList) bool {
 	atLeast := func(a, b string) bool {
 		order, err := resourceversion.CompareResourceVersion(a, b)

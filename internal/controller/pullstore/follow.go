@@ -16,7 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// selection is which pods a job follows. Jobs that say the same, as those for several images of one set do, share a watch.
+// selection selects the pods that a job follows. Jobs with the same selection, such as jobs for several images of one set, share a watch.
 type selection struct{ namespace, selector string }
 
 // runningPodFields are the fields of pods that are on a node and have not ended.
@@ -50,7 +50,7 @@ func NewPods(c kubernetes.Interface) *Pods {
 }
 
 // Nodes are those on which a pod of the namespace of a job runs that the selector matches; known is false until they have been read. The
-// watch that begins with it ends with ctx, or with End; neither is to be called for one job at the same time.
+// watch that begins with it ends with ctx, or with End; Nodes and End must not be called concurrently for one job.
 func (f *Pods) Nodes(ctx context.Context, job types.NamespacedName, selector *metav1.LabelSelector) (nodes map[string]bool, known bool) {
 	matcher, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
@@ -243,7 +243,7 @@ func (s *selectedPods) Replace(list []any, _ string) error {
 // Resync implements cache.ReflectorStore; there is nothing to do.
 func (s *selectedPods) Resync() error { return nil }
 
-// put notes where a pod is, "" for nowhere, and is whether a node has got its first pod, or lost its last.
+// put records the node of a pod, "" for none, and reports whether a node has got its first pod, or lost its last one.
 func (s *selectedPods) put(pod, node string) (news bool) {
 	was := s.pods[pod]
 	if was != nil && was.node == node {

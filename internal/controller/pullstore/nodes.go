@@ -25,7 +25,7 @@ type NodeStore struct {
 
 func newNodeStore() *NodeStore { return &NodeStore{known: make(chan struct{})} }
 
-// Keep is what the store is to be handed of a node: nothing but what image pulls ask for.
+// Keep returns the part of a node that the store needs: only the fields that image pulls use.
 func (*NodeStore) Keep(n *corev1.Node) *corev1.Node {
 	kept := &corev1.Node{ObjectMeta: n.ObjectMeta}
 	kept.ManagedFields, kept.Annotations = nil, nil
@@ -37,7 +37,7 @@ func (*NodeStore) Keep(n *corev1.Node) *corev1.Node {
 	return kept
 }
 
-// Put keeps a node in place of what was known by its name. What comes before the first Replace is not kept: no watch begins so.
+// Put replaces the stored node with the same name. Nodes before the first Replace are ignored: a watch always begins with a Replace.
 func (s *NodeStore) Put(kept *corev1.Node) { s.change(kept.Name, kept) }
 
 // Remove forgets a node.
@@ -130,7 +130,7 @@ func (r reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 	}
 }
 
-// List implements client.Reader. Of nodes it gives all, whatever the options are, and nothing of them may be changed.
+// List implements client.Reader. It returns all nodes, whatever the options are, and the caller must not change them.
 func (r reader) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
 	into, ok := list.(*corev1.NodeList)
 	if !ok {

@@ -124,8 +124,8 @@ func (p *PullJobs) set(ready bool, why string) {
 	p.ready, p.why = ready, why
 }
 
-// Serving reports whether everything that there was has been seen. If not, why says what is missing here; it is empty while that may only
-// take a moment.
+// Serving reports whether all existing objects have been read. If not, why describes what is missing; it is empty if the read is expected to finish in a
+// moment.
 func (p *PullJobs) Serving() (ready bool, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +155,7 @@ func (p *PullJobs) Owned(ctx context.Context, namespace string, set types.UID) (
 func (p *PullJobs) Look(image string, job *predownload.Job) func(node string) predownload.Pulled {
 	name, tag, err := imageref.Split(image)
 	if err != nil {
-		// No node can pull it, so no node waits: its pods say what is wrong with it.
+		// No node can pull it, so no node waits: the status of the pods shows the problem.
 		return func(string) predownload.Pulled { return predownload.Pulled{There: true} }
 	}
 	uid, created := types.UID(""), rollout.Time(0)
@@ -189,7 +189,7 @@ func (p *PullJobs) unlisted(of *v1beta1.NodeImage, name string, job *predownload
 	return !claim.Room(of, name) || p.Refused != nil && p.Refused(job.UID, of.Name)
 }
 
-// Create creates a job. One of that name that the same object controls is as good.
+// Create creates a job. An existing job with that name and the same controller counts as success.
 func (p *PullJobs) Create(ctx context.Context, job *v1beta1.ImagePullJob) error {
 	err := p.live.Create(ctx, job)
 	if !apierrors.IsAlreadyExists(err) {

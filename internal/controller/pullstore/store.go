@@ -58,7 +58,7 @@ func newer(a, shown client.Object) bool {
 	return err == nil && c > 0
 }
 
-// Nodes are all nodes, sorted by name. Nothing of them may be changed.
+// Nodes are all nodes, sorted by name. The caller must not change them.
 func (s *Store) Nodes(ctx context.Context) ([]imagepull.Node, error) {
 	nodes, images := &corev1.NodeList{}, &v1beta1.NodeImageList{}
 	if err := errors.Join(s.cached.List(ctx, nodes, client.UnsafeDisableDeepCopy), s.cached.List(ctx, images, client.UnsafeDisableDeepCopy)); err != nil {
@@ -79,7 +79,7 @@ func (s *Store) Nodes(ctx context.Context) ([]imagepull.Node, error) {
 	return all, nil
 }
 
-// CanPull reports whether a node can pull images: it is there, and no virtual one.
+// CanPull reports whether a node can pull images: it exists and is not virtual.
 func CanPull(n *corev1.Node) bool {
 	return n.DeletionTimestamp == nil && n.Labels["type"] != "virtual-kubelet"
 }
@@ -89,7 +89,7 @@ func ready(n *corev1.Node) bool {
 	return ok
 }
 
-// Readiness reports whether a node is ready, and since when it is what it is.
+// Readiness reports whether a node is ready, and when this last changed.
 func Readiness(n *corev1.Node) (ready bool, since time.Time) {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -99,7 +99,7 @@ func Readiness(n *corev1.Node) (ready bool, since time.Time) {
 	return false, n.CreationTimestamp.Time
 }
 
-// newest is the answer to a write of ours, if it is newer than what the watch has shown.
+// newest returns the answer to our last write, if it is newer than the object from the watch.
 func (s *Store) newest(shown *v1beta1.NodeImage) *v1beta1.NodeImage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *Store) Job(ctx context.Context, key types.NamespacedName) (*v1beta1.Ima
 	}
 }
 
-// Jobs are all jobs in a namespace, or of all with "". Nothing of them may be changed.
+// Jobs are all jobs in a namespace, or of all with "". The caller must not change them.
 func (s *Store) Jobs(ctx context.Context, namespace string) ([]v1beta1.ImagePullJob, error) {
 	list := &v1beta1.ImagePullJobList{}
 	if err := s.cached.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {

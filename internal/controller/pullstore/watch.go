@@ -69,8 +69,8 @@ func NewWatches(config *rest.Config) (*Watches, *Store, error) {
 	return w, New(reader{c, w.Nodes}, live), nil
 }
 
-// newInformer makes informers that read from the store of the API server what client-go would take from its cache: a leader decides on
-// nothing that is older than its election.
+// newInformer makes informers that read from the store of the API server what client-go would take from its
+// cache: a leader must not decide on data that is older than its election.
 func newInformer(lister toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	from := toolscache.ToListerWatcherWithContext(lister)
 	consistent := &toolscache.ListWatch{
@@ -97,7 +97,7 @@ func mapper() meta.RESTMapper {
 // Handle registers a handler for all objects of a kind; it must be called before Start.
 func (w *Watches) Handle(kind string, h Handler) { w.handlers[kind] = append(w.handlers[kind], h) }
 
-// Start begins to watch, and returns when everything that there was has been seen. The watches end with ctx; then done is closed.
+// Start begins to watch, and returns when all existing objects have been read. The watches end with ctx; then done is closed.
 func (w *Watches) Start(ctx context.Context) (done <-chan struct{}, err error) {
 	for kind, obj := range map[string]client.Object{NodeImages: &v1beta1.NodeImage{}, Jobs: &v1beta1.ImagePullJob{}} {
 		if err := w.watch(ctx, kind, obj); err != nil {
