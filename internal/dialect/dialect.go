@@ -15,8 +15,8 @@ type Dialect struct {
 	// StatusPatch is a patch of the status subresource, as Sets.PatchStatus sends it; false when there is nothing to change.
 	StatusPatch func(w *Workload, r Report) ([]byte, bool)
 	Texts       *Texts
-	// Edits are the further writes to pods that the dialect makes; InPlace says whether a pod of one template can be made one of
-	// another. Both are nil for a dialect that recreates every pod.
+	// Edits are the further writes to pods that the dialect makes; InPlace reports whether a pod of one template
+	// can be changed in place into a pod of another. Both are nil for a dialect that recreates every pod.
 	Edits   Edits
 	InPlace func(from, to map[string]any) rollout.Change
 	// Announce makes the edits by which pods announce whether there is a newer revision; nil for a dialect whose pods do not.
@@ -25,8 +25,9 @@ type Dialect struct {
 	Predownload bool
 	// MayWrite is asked at the beginning of each pass; false keeps the dialect from writing anything.
 	MayWrite func() bool
-	// MayAnnotate is asked as well where annotations of OpenYurt are read in addition to the specification; while it is false they count as not
-	// there. It is nil where they are not, or where MayWrite says it all.
+	// MayAnnotate is also called where annotations of OpenYurt are read in addition to the specification; while
+	// it returns false, these annotations are ignored. It is nil where they are not read, or where MayWrite is
+	// sufficient.
 	MayAnnotate func() bool
 }
 
@@ -38,7 +39,7 @@ type Source struct {
 	Kind     string
 	// Digest reads a Workload out of an undecoded object. It must not keep or change parts of it other than the template.
 	Digest func(obj map[string]any) Workload
-	// Ignore, if not nil, says which objects are not to be seen at all.
+	// Ignore, if not nil, selects objects that are ignored completely.
 	Ignore func(namespace, name string) bool
 	// Optional is whether the manager waits for the sets only for a while. Until they can be read there are none in the index, or those that were read before.
 	Optional bool

@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Edits turns those actions that only some dialects have into patches of a pod. The pod given is as the API server has it now.
+// Edits converts the actions that only some dialects have into patches of a pod. Its argument is the current pod from the API server.
 // Edits are sent in order; when one fails, the rest is left out, and the next decision starts from what was reached.
 type Edits interface {
 	// Gates are the readiness gates that new pods of the set get, in addition to those of the template.
 	Gates(w *Workload) []string
-	// Prepare notifies the preDelete hook; evict is whether that is because the node must not run the pod.
+	// Prepare notifies the preDelete hook; evict reports whether the reason is that the node must not run the pod.
 	Prepare(w *Workload, p *corev1.Pod, evict bool, now time.Time) []Edit
 	Restore(w *Workload, p *corev1.Pod, now time.Time) []Edit
 	Mark(p *corev1.Pod, now time.Time) []Edit
@@ -43,7 +43,7 @@ type Change struct {
 	From, To map[string]any
 	// Hash is the hash of the revision To.
 	Hash string
-	// CloseGate is whether the pod is not ready before the change and until its node runs it.
+	// CloseGate reports whether the pod is made not ready before the change, until its node runs the change.
 	CloseGate bool
 }
 
@@ -51,7 +51,7 @@ type Change struct {
 type Announcement struct {
 	// UID is the UID of the pod.
 	UID string
-	// Old is whether there is one, and Turned whether the pod has said otherwise, or nothing that can be read.
+	// Old reports whether there is a newer revision, and Turned whether the pod has announced the opposite, or nothing readable.
 	Old, Turned bool
 	// Hash is the newest revision.
 	Hash string

@@ -15,23 +15,23 @@ import (
 // and knows nothing of the set; what depends on the set is resolved when a Snapshot is made.
 type PodFacts struct {
 	// Gate is whether the pod has the readiness gate for changes in place, InPlace how far such a change has come, and
-	// MarkedAt when the pod was marked for it, or its grace period began that another controller has announced.
+	// MarkedAt when the pod was marked for it, or when its grace period began, if another controller has announced the change.
 	Gate     bool
 	InPlace  rollout.InPlace
 	MarkedAt rollout.Time
 	// Open is whether the change was made without closing a gate, and none is closed. ReadyAfter is the earliest time from which the pod can have been
-	// ready as it is now; 0 for no such bound. A kubelet that restarts a container between two of its reports never says that it was not ready.
+	// ready as it is now; 0 for no such bound. A kubelet that restarts a container between two status updates never reports that it was not ready.
 	Open       bool
 	ReadyAfter rollout.Time
 	// Due is when a change that another controller has announced may be made, and Stuck why a change can never come to its end.
 	Due   rollout.Time
 	Stuck rollout.Detail
-	// PatchedAt is when the pod was changed, and Patience for how long that is not stuck although Stuck is set; 0 for at once.
+	// PatchedAt is when the pod was changed, and Patience is how long the change does not count as stuck after that, although Stuck is set.
 	PatchedAt rollout.Time
 	Patience  time.Duration
 	// Recreates is how many containers a change that was made still restarts.
 	Recreates uint8
-	// ArrivesBy is when a change that was made counts as arrived although the node's words leave that open; 0 if they do not.
+	// ArrivesBy is when a change counts as arrived although the reports of the node do not prove it; 0 if they are conclusive.
 	ArrivesBy rollout.Time
 	// Preparing is whether the pod has been prepared to be deleted.
 	Preparing bool
@@ -39,7 +39,7 @@ type PodFacts struct {
 	Evicted bool
 	// Finalizers of the pod; a preDelete hook may wait for one of them to be removed.
 	Finalizers []string
-	// Trouble is why the pod does not start, as its status reports; empty if it reports nothing.
+	// Trouble is the reason in its status why the pod does not start; empty if there is none.
 	Trouble string
 	// Announced is what the pod announces about a newer revision.
 	Announced Announced
@@ -53,12 +53,13 @@ type Announced struct {
 	Hash string
 }
 
-// FactsFunc reads the facts of a pod; nil when there is nothing to know, which is what a pod of another dialect should come to.
+// FactsFunc reads the facts of a pod; nil if there are none, which should be the case for a pod of another dialect.
 // It is called with whole pods, of which nothing else is kept; so it must keep neither the pod nor large parts of it.
 type FactsFunc func(p *corev1.Pod) *PodFacts
 
-// PreDelete is the preDelete hook of a set: before a pod that it matches is deleted, the pod is prepared, and then waited for
-// until the hook matches no more. It matches a pod with any of the labels or any of the finalizers.
+// PreDelete is the preDelete hook of a set: before a pod that it matches is deleted, the pod is prepared, and
+// deleted only when the hook no longer matches. It matches a pod with any of the labels or any of the
+// finalizers.
 type PreDelete struct {
 	Labels     map[string]string
 	Finalizers []string

@@ -4,23 +4,23 @@ package dialect
 
 import "everynode.dev/everynode/internal/rbac"
 
-// Registration is everything that the manager, the command line, the manifests and the reference need to know of a dialect. It is data: to make one
-// changes nothing.
+// Registration is everything that the manager, the command line, the manifests and the reference need to know
+// of a dialect. It is only data: creating one has no side effects.
 type Registration struct {
 	Name string
 	// Default is whether the dialect is served unless --dialects says otherwise.
 	Default bool
-	// Does is what the dialect does, for the log; Adds is what it adds to a dialect that it extends.
+	// Does describes the dialect in the log; Adds describes what it adds to a dialect that it extends.
 	Does, Adds string
 	New        func(Setting) Dialect
-	// Extend is the dialect, served together with an earlier one of the list that has the same objects: one object has one decision. It is nil for a
+	// Extend returns the dialect combined with an earlier one of the list that has the same objects, so that each object has one decision. It is nil for a
 	// dialect that shares no objects.
 	Extend func(d Dialect, s Setting) Dialect
 	// Facts is nil for a dialect that needs to know nothing more of a pod.
 	Facts FactsFunc
 	// Peer is the manager of another project that does the same work; without one, the probe shows whether another controller does.
 	Peer *Peer
-	// Alongside is whether the dialect expects another controller to be at work, so that nothing is looked for.
+	// Alongside reports whether the dialect expects another controller to be active, so that none is searched for.
 	Alongside bool
 	// Optional is whether the other dialects are served although the sets of this one cannot be read: its CRDs are installed separately.
 	Optional bool

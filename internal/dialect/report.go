@@ -25,16 +25,16 @@ type Report struct {
 	Problems []Problem
 	// Failure is why nothing was done about the plan: the API server has refused what must come before.
 	Failure error
-	// Governed is what a rollout policy says of the set; nil without one.
+	// Governed is the effect of a rollout policy on the set; nil without a policy.
 	Governed *Governed
 }
 
-// Governed is what a rollout policy says of a set, as far as the status of the set depends on it.
+// Governed is the effect of a rollout policy on a set, as far as it changes the status of the set.
 type Governed struct {
 	// Phase is how far the rollout is; PhaseStalled also when the policy was deleted in the middle of a rollout. Message is why it does not continue.
 	Phase   v1alpha1.Phase
 	Message string
-	// Settled is whether the nodes that the policy holds back count as done for now: the active wave is complete and healthy, and the policy is to be ready
+	// Settled reports whether the nodes that the policy holds back count as done for now: the active wave is complete and healthy, and the policy is to be ready
 	// then (readyWhen: WaveHealthy).
 	Settled bool
 }

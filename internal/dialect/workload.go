@@ -46,10 +46,9 @@ type Workload struct {
 	CollisionCount *int32
 	// Set is the specification for the core; Set.Update is filled in once the revision is known.
 	Set rollout.Set
-	// Plain is Set without what annotations of OpenYurt ask for; nil if they ask for nothing. It is what counts where OpenYurt's own manager
-	// is at work.
+	// Plain is Set without the effects of OpenYurt's annotations; nil if there are none. It applies while OpenYurt's own manager is active.
 	Plain *rollout.Set
-	// ByPolicy is Set where a rollout policy applies, for a set of which another controller keeps the pods; nil if a policy cannot update it.
+	// ByPolicy replaces Set where a rollout policy applies, for a set whose pods another controller manages; nil if a policy cannot update it.
 	ByPolicy *rollout.Set
 	// TemplateOwners are the field managers that may write the template again, of a set with the strategy OnDelete: while there are any, no undo changes it.
 	TemplateOwners []string
@@ -73,7 +72,7 @@ type Workload struct {
 	Problems []Problem
 }
 
-// PullAhead is what a set says of pulling new images on the nodes of old pods. Whether that is done at all is not for the set to say.
+// PullAhead contains the options of a set for pulling new images on the nodes of old pods. The set does not decide whether images are pulled in advance at all.
 type PullAhead struct {
 	// Parallelism is on how many nodes at once, Timeout the time of one try, in whole seconds.
 	Parallelism int32

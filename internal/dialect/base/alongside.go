@@ -9,7 +9,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Alongside makes w a set of which another controller keeps the pods, and for which nothing is done. If its strategy is OnDelete, a rollout policy may have
+// Alongside turns w into a set whose pods another controller manages, and for which nothing is done. If its strategy is OnDelete, a rollout policy may have
 // it updated by deletes. What is wrong with the set is that controller's business, and its numbers are not a reason to decide again.
 func Alongside(w *dialect.Workload) {
 	broken := slices.ContainsFunc(w.Problems, func(p dialect.Problem) bool { return p.Fatal })

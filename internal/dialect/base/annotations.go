@@ -27,7 +27,7 @@ func (r *Reader) annotations(w *dialect.Workload) {
 	r.pullAhead(w)
 	w.Set.MaxReplacing = (*rollout.Quantity)(Annotation(r, w, everynode.MaxReplacingValue, "until then one node at a time is replaced"))
 	if _, asked := w.Annotations[everynode.MaxReplacing]; asked && w.Set.MaxReplacing == nil {
-		w.Set.MaxReplacing = &rollout.Quantity{Value: 1} // a cap was asked for: the strictest holds back most and harms least
+		w.Set.MaxReplacing = &rollout.Quantity{Value: 1} // a limit was requested: the strictest value is the safest
 	}
 }
 

@@ -20,7 +20,7 @@ const (
 	DefaultHistoryLimit   = 10
 )
 
-// Workload reads everything but the update strategy out of a DaemonSet, and returns its spec for what is left. It shares
+// Workload reads everything except the update strategy from a DaemonSet, and returns the spec for the remaining fields. It shares
 // the template with obj. The caller adds the Problems of r when it has read the rest.
 func (r *Reader) Workload(obj map[string]any) (w dialect.Workload, spec Object) {
 	root := Object{Fields: obj}

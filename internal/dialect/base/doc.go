@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package base is what all dialects have in common because each of them began as a copy of the DaemonSet of apps/v1: the
+// Package base contains what all dialects share because each API began as a copy of the DaemonSet of apps/v1: the
 // fields of the same name, the numbers of the status, the events.
 //
 // Vocabulary: a Reader reads fields of an undecoded object one after the other and collects what is wrong with them.

@@ -12,9 +12,9 @@ import (
 
 // Reasons of Problems; others are ReasonSelectingAll, and those about images. Only with ReasonInvalidSpec and ReasonSelectingAll nothing is done for the set.
 const (
-	ReasonInvalidSpec       = "InvalidSpec"       // what in the specification cannot be honoured; nothing is done for the set before it is fixed
-	ReasonIgnoredField      = "IgnoredField"      // a field has no effect, or not the one that was written; everything else is done
-	ReasonCostlyPlacement   = "CostlyPlacement"   // the template has more terms about nodes than it should; everything is done all the same
+	ReasonInvalidSpec       = "InvalidSpec"       // a field of the specification cannot be honoured; the set is not reconciled until it is fixed
+	ReasonIgnoredField      = "IgnoredField"      // a field has no effect, or another effect than specified; everything else is applied
+	ReasonCostlyPlacement   = "CostlyPlacement"   // the template has more node selector terms than it should; everything is applied nevertheless
 	ReasonInvalidAnnotation = "InvalidAnnotation" // an annotation cannot be read; the message says what counts instead
 )
 
@@ -26,10 +26,10 @@ const (
 	ReasonNoImagePulls    = "ImagePullsNotServed"      // the cluster has no ImagePullJobs, so no image is pulled ahead and no update waits for one
 	ReasonWaitingForImage = "WaitingForImage"          // the first nodes whose update waits for its images, once for each revision
 	ReasonImageUnlisted   = "ImageCannotBePulled"      // the first nodes on which the images that their update waits for cannot be pulled, once for each revision
-	ReasonImageWaitOver   = "ImageWaitOver"            // the nodes that are updated although their images are not there, because their time has ended
+	ReasonImageWaitOver   = "ImageWaitOver"            // the nodes that are updated although their images are not present, because the wait has timed out
 )
 
-// Reasons of events on a DaemonSet, as the native controller has them; people's alerts know them.
+// Reasons of events on a DaemonSet, the same as in the native controller, because alerts of users match them.
 const (
 	ReasonSelectingAll       = "SelectingAll"       // the selector is empty; nothing is done for the set
 	ReasonFailedPlacement    = "FailedPlacement"    // declared upstream, but not sent any more

@@ -12,16 +12,17 @@ import (
 const FieldManager = "everynode-manager"
 
 // people are the field managers of interactive commands: each writes once, and does not revert later changes
-// by others. kubectl apply is not among them, because it applies a file, which may be applied again. Of all
-// other managers it is not known, so they count as owners.
+// by others. kubectl apply is not among them, because it applies a file, which may be applied again. It is
+// not known how other managers behave, so they count as owners.
 func people() []string {
 	return []string{
 		"kubectl", "kubectl-create", "kubectl-edit", "kubectl-patch", "kubectl-replace", "kubectl-rollout", "kubectl-set", "kubectl-everynode",
 	}
 }
 
-// templateOwners are the field managers that own a part of the pod template of an object and may write it again, sorted: all but Everynode itself, and commands that
-// a person types. A manager that applies (server-side apply) is always one, whatever its name.
+// templateOwners are the field managers that own a part of the pod template of an object and may write it
+// again, sorted: all except Everynode itself and interactive commands. A manager that applies (server-side
+// apply) is always one, whatever its name.
 func templateOwners(obj map[string]any) []string {
 	metadata, _ := obj["metadata"].(map[string]any)
 	entries, _ := metadata["managedFields"].([]any)

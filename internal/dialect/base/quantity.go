@@ -26,8 +26,8 @@ func (r *Reader) Quantity(parent Object, key string, fallback rollout.Quantity) 
 	return q
 }
 
-// Budgets reads maxUnavailable, which is fallback when it is absent, and maxSurge. If both are 0, maxUnavailable is taken for
-// 1, as the native controller does, for otherwise no update could ever go on.
+// Budgets reads maxUnavailable, which is fallback when it is absent, and maxSurge. If both are 0,
+// maxUnavailable counts as 1, as in the native controller, because otherwise no update could continue.
 func (r *Reader) Budgets(set *rollout.Set, rolling Object, fallback int) {
 	set.MaxUnavailable = r.Quantity(rolling, "maxUnavailable", rollout.Quantity{Value: fallback})
 	set.MaxSurge = r.Quantity(rolling, "maxSurge", rollout.Quantity{})
@@ -38,8 +38,8 @@ func (r *Reader) Budgets(set *rollout.Set, rolling Object, fallback int) {
 	}
 }
 
-// Strategy reads the type of spec.updateStrategy, and returns the block rollingUpdate; ok is false if the type is another,
-// for then nothing in that block counts: the API server leaves an old one there when the type changes.
+// Strategy reads the type of spec.updateStrategy, and returns the block rollingUpdate; ok is false for
+// another type. Then the block is ignored: the API server keeps an old block when the type changes.
 func (r *Reader) Strategy(set *rollout.Set, spec Object) (rolling Object, ok bool) {
 	set.MaxUnavailable = rollout.Quantity{Value: DefaultMaxUnavailable}
 	update := r.Optional(spec, "updateStrategy")

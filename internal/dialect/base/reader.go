@@ -42,7 +42,7 @@ func (r *Reader) Invalid(path, format string, args ...any) {
 	})
 }
 
-// Warn notes something that does not keep the set from being worked on.
+// Warn records a problem that does not prevent reconciliation of the set.
 func (r *Reader) Warn(reason, format string, args ...any) {
 	r.problems = append(r.problems, dialect.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
@@ -111,7 +111,7 @@ func Integer(value any) (int64, bool) {
 	case int32:
 		return int64(value), true
 	case float64:
-		// Beyond 2^53 not every whole number has a float64 of its own, so none of these can be trusted.
+		// Beyond 2^53, several whole numbers have the same float64, so none of them can be trusted.
 		if value != math.Trunc(value) || math.Abs(value) > 1<<53 {
 			return 0, false
 		}

@@ -32,7 +32,7 @@ func statusFields(s *rollout.Status) [7]statusField {
 	}
 }
 
-// readStatus reads the status of an object. Whatever cannot be read counts as 0 and is put right by the next write.
+// readStatus reads the status of an object. A value that cannot be read counts as 0, and the next write corrects it.
 func readStatus(obj map[string]any) (s rollout.Status, observed int64, collisions *int32) {
 	status, _ := obj["status"].(map[string]any)
 	for _, field := range statusFields(&s) {
@@ -70,9 +70,10 @@ func Conditions(obj map[string]any) []appsv1.DaemonSetCondition {
 // StatusPatch returns the body of a JSON merge patch for the status subresource that brings the status that w was read with to
 // s, and whether there is anything to change. The patch holds all our numbers, the
 // fields in more, which are those of one dialect that changed, and the object's UID, so that it is refused for a successor
-// of the same name. What only ever grows, the observed generation and the count of collisions, is not set back by an answer
-// from an old cache. But nothing has observed a generation that the object has not come to: a status has such a generation after the storage of the API server was restored
-// from a backup, and `kubectl rollout status` would take the next change for one that is observed already.
+// of the same name. Numbers that only grow (the observed generation and the collision count) are not decreased because of an
+// answer from an old cache. However, an observed generation higher than the generation of the object is corrected: a status
+// has one after the storage of the API server was restored from a backup, and `kubectl rollout status` would treat the next
+// change as already observed.
 //
 // The observed generation and the name of its revision are written only together (with the revision of an earlier generation the observed one would name
 // another template), when one of them has changed, and onto the version that w was read from. After such a restore the same generation may have another

@@ -20,7 +20,7 @@ func Texts() *dialect.Texts {
 	}
 }
 
-// DaemonSets is a dialect of the DaemonSets of apps/v1, without how it reads them and what it writes into their status. The probe for other controllers is
+// DaemonSets returns a dialect of the DaemonSets of apps/v1, without the functions that read them and write their status. The probe for other controllers is
 // never reconciled.
 func DaemonSets(name string, s dialect.Setting) dialect.Dialect {
 	gvk := appsv1.SchemeGroupVersion.WithKind("DaemonSet")

@@ -16,7 +16,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// announcement is a change in place that OpenKruise has begun and left: the pod has the label of the new revision already, but has
+// announcement is a change in place that OpenKruise has begun and not completed: the pod has the label of the new revision already, but has
 // not been changed to it, or only in part.
 type announcement struct {
 	images    map[string]string
@@ -36,7 +36,7 @@ type metadataPatch struct {
 	Annotations map[string]*string `json:"annotations"`
 }
 
-// announcementOf is what has been announced of a pod and can be continued, now or at its time; nil for nothing. The state and its time are those of stateOf.
+// announcementOf returns the announced change of a pod that can be continued, now or later; nil if there is none. The state and its time come from stateOf.
 func announcementOf(p *corev1.Pod, state *kruise.InPlaceState, since time.Time) *announcement {
 	if text, ok := annotation(p, kruise.InPlaceUpdateGrace, kruise.InPlaceUpdateGraceOld); ok {
 		if a := announcedByGrace(p, text, since); a != nil {
@@ -124,7 +124,7 @@ func (a *announcement) metadataChanges() (labels, annotations map[string]*string
 	return labels, annotations
 }
 
-// Resume implements dialect.Edits: it makes the change that was announced. After it the pod is like one that we have patched.
+// Resume implements dialect.Edits: it makes the change that was announced. Then the pod is in the same state as one that Everynode has patched.
 func (Edits) Resume(p *corev1.Pod, now time.Time) []dialect.Edit {
 	state, since := stateOf(p)
 	a := announcementOf(p, state, since)

@@ -18,12 +18,12 @@ import (
 // The types of conditions. OpenKruise has the field, but never sets one.
 const (
 	Progressing appsv1.DaemonSetConditionType = "Progressing" // pods are being created, updated or removed
-	Available   appsv1.DaemonSetConditionType = "Available"   // no more nodes are without an available pod than the update may take
+	Available   appsv1.DaemonSetConditionType = "Available"   // the nodes without an available pod do not exceed the budget of the update
 	Paused      appsv1.DaemonSetConditionType = "Paused"      // updates are paused by the specification
 	Degraded    appsv1.DaemonSetConditionType = "Degraded"    // something is wrong, and a user must fix it
-	Ready       appsv1.DaemonSetConditionType = "Ready"       // the set is as its specification asks; what paused, partition, selector and OnDelete keep back counts as done
+	Ready       appsv1.DaemonSetConditionType = "Ready"       // the set matches its specification; nodes held by paused, partition, selector or OnDelete count as done
 	Reconciling appsv1.DaemonSetConditionType = "Reconciling" // the set is not Ready, and the manager works on it
-	Stalled     appsv1.DaemonSetConditionType = "Stalled"     // the set is not Ready, and does not become so by itself: its specification cannot be honoured, nothing has continued for ten minutes, or the rollout policy gave up
+	Stalled     appsv1.DaemonSetConditionType = "Stalled"     // the set is not Ready, and will not become Ready without intervention: its specification cannot be honoured, there was no progress for ten minutes, or the rollout policy has stopped the rollout
 )
 
 // The reasons of conditions. Degraded, and with it Progressing, can also have the reason of a dialect.Problem, above all InvalidSpec. Ready, Reconciling and
@@ -32,8 +32,8 @@ const (
 	ReasonComplete    = "Complete"    // Progressing False: every node has what it should have
 	ReasonInProgress  = "InProgress"  // Progressing True
 	ReasonHeld        = "Held"        // Progressing False: what is left is kept back by the specification
-	ReasonBlocked     = "Blocked"     // Progressing False, Degraded True: what is left cannot go on; a write was refused or got no clear answer
-	ReasonPodsFailing = "PodsFailing" // Progressing False, Degraded True: what is left cannot go on; pods fail again and again, or say themselves why they do not start
+	ReasonBlocked     = "Blocked"     // Progressing False, Degraded True: the rest cannot continue; a write was refused or got no clear answer
+	ReasonPodsFailing = "PodsFailing" // Progressing False, Degraded True: the rest cannot continue; pods fail repeatedly, or their status shows why they do not start
 	ReasonNodes       = "Nodes"       // Available
 	ReasonPaused      = "Paused"      // Paused True
 	ReasonNotPaused   = "NotPaused"   // Paused False
@@ -60,13 +60,13 @@ type Observation struct {
 	Problems []dialect.Problem
 	// Failure is why nothing was done about the plan; nil if it was.
 	Failure error
-	// Governed is what a rollout policy says of the set; nil without one.
+	// Governed is the effect of a rollout policy on the set; nil without a policy.
 	Governed *dialect.Governed
 }
 
 // Conditions returns the conditions after o; previous are those before. The time of a condition changes only with its
-// status. Conditions of others stay, and without a decision so do those that only a decision can set; but where none is made because of
-// the specification, nothing is progressing.
+// status. Conditions of other controllers stay unchanged, and without a decision so do the conditions that only a
+// decision can set. But if the specification prevents a decision, nothing is progressing.
 func Conditions(previous []appsv1.DaemonSetCondition, o Observation) []appsv1.DaemonSetCondition {
 	conditions := slices.Clone(previous)
 	set := func(kind appsv1.DaemonSetConditionType, v verdict) { conditions = merged(conditions, kind, v, o.Now) }
@@ -101,7 +101,7 @@ func Conditions(previous []appsv1.DaemonSetCondition, o Observation) []appsv1.Da
 	return conditions
 }
 
-// fatal is the first problem with which nothing is done at all; -1 if there is none.
+// fatal returns the index of the first problem that prevents reconciliation; -1 if there is none.
 func fatal(problems []dialect.Problem) int {
 	return slices.IndexFunc(problems, func(p dialect.Problem) bool { return p.Fatal })
 }
@@ -134,7 +134,7 @@ const (
 	working                // something is done, or waits for something that comes by itself
 	queued                 // the node waits for its turn
 	held                   // the specification keeps the node back
-	failing                // the pod fails again and again, or says itself why it does not start
+	failing                // the pod fails repeatedly, or its status shows why it does not start
 	blocked                // a write was refused or got no clear answer
 	stageCount
 )
@@ -147,7 +147,7 @@ func stageOf(kind rollout.VerdictKind) stage {
 		}
 		return done
 	case rollout.CauseCollector:
-		return done // what is left on a node that is gone is the pod garbage collector's to remove
+		return done // the pod garbage collector removes the pods of a node that is gone
 	case rollout.CauseTurn:
 		return queued
 	case rollout.CausePlacement:
@@ -195,7 +195,7 @@ func survey(snapshot *rollout.Snapshot, plan *rollout.Plan) stages {
 	return s
 }
 
-// troubleAt is why the pod that a node waits for does not start, as its status reports.
+// troubleAt returns the reason in its status why the pod that a node waits for does not start.
 func troubleAt(snapshot *rollout.Snapshot, node int, kind rollout.VerdictKind) string {
 	if !kind.AwaitsPod() {
 		return ""
@@ -227,7 +227,7 @@ func (s stages) waiting() string {
 	return "; waiting for their turn: " + nodes(s[queued].count)
 }
 
-// progressing names the nodes that everything else waits for before those that wait.
+// progressing lists the nodes that block the others before the nodes that wait.
 func (s stages) progressing(status rollout.Status) verdict {
 	updated := fmt.Sprintf("%d of %s have a pod of the newest revision", status.Updated, nodes(status.Desired))
 	switch {
@@ -248,7 +248,7 @@ func (s stages) progressing(status rollout.Status) verdict {
 	}
 }
 
-// available compares the nodes without an available pod with what the update may take at once.
+// available compares the number of nodes without an available pod with the budget of the update.
 func (s stages) available(o Observation) verdict {
 	status, limit := o.Plan.Status, 0
 	if o.Snapshot.Set.Strategy == rollout.RollingUpdate && !o.Plan.Budget.Surge {
@@ -263,7 +263,7 @@ func (s stages) available(o Observation) verdict {
 	return v
 }
 
-// without names the first nodes that should have an available pod and have none.
+// without lists the first nodes that should have an available pod and have none.
 func without(o Observation) string {
 	var names []string
 	for i := range o.Snapshot.Nodes {
@@ -289,7 +289,7 @@ func hasAvailable(o Observation, node *rollout.Node) bool {
 
 func (s stages) degraded(problems []dialect.Problem) verdict {
 	if len(problems) > 0 {
-		// The worst comes first: with a fatal problem nothing is done at all.
+		// The worst comes first: with a fatal problem, nothing is done.
 		i := max(0, fatal(problems))
 		return verdict{corev1.ConditionTrue, problems[i].Reason, problems[i].Message}
 	}

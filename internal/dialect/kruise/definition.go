@@ -18,7 +18,7 @@ func Definitions() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 
-// OwnDefinition reports whether a CustomResourceDefinition of apps.kruise.io is Everynode's: it has the label, and says nothing that only OpenKruise's says. The
+// OwnDefinition reports whether a CustomResourceDefinition of apps.kruise.io is Everynode's: it has the label, and nothing that only OpenKruise's CRD has. The
 // label alone is not enough: it stays when OpenKruise's CRD is applied over Everynode's by server-side apply. Everything else may differ between
 // versions of Everynode.
 func OwnDefinition(crd *unstructured.Unstructured) bool {

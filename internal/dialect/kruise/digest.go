@@ -25,7 +25,7 @@ func ReadOptions(obj map[string]any) Options {
 	return readOptions(r, &w, spec)
 }
 
-// readStatus reads what the status has beyond its numbers. What cannot be read is put right by the next write.
+// readStatus reads what the status has beyond its numbers. The next write corrects values that cannot be read.
 func readStatus(w *dialect.Workload, obj map[string]any) {
 	status, _ := obj["status"].(map[string]any)
 	w.UpdateRevision, _ = status["updateRevision"].(string)

@@ -73,14 +73,15 @@ func (Edits) Restore(_ *dialect.Workload, p *corev1.Pod, now time.Time) []dialec
 	return append(edits, lifecycleEdit(p, kruise.LifecycleNormal, nil, now))
 }
 
-// heldByOthers is what keeps the pod not ready in addition to the hook.
+// heldByOthers returns the entries, other than the hook, that keep the pod not ready.
 func heldByOthers(p *corev1.Pod) []kruise.NotReadyMessage {
 	list, _ := messages(p)
 	return slices.DeleteFunc(list, func(m kruise.NotReadyMessage) bool { return m == hookMessage() })
 }
 
-// podReadyEdits change KruisePodReady to what keeps it False. There are none when the pod has it already: when answers are slow a pass sends only the first edit
-// of a pod, and the next pass the rest.
+// podReadyEdits returns the edits that write the entries that keep KruisePodReady False. There are none if
+// the pod has these entries already: when answers are slow, a pass sends only the first edit of a pod, and
+// the next pass the rest.
 func podReadyEdits(p *corev1.Pod, held []kruise.NotReadyMessage, now time.Time) []dialect.Edit {
 	wanted, c := podReady(held), condition(p, kruise.KruisePodReady)
 	if has, readable := messages(p); c != nil && c.Status == wanted.Status && readable && slices.Equal(has, held) {
@@ -99,8 +100,9 @@ func podReady(held []kruise.NotReadyMessage) corev1.PodCondition {
 	return corev1.PodCondition{Type: kruise.KruisePodReady, Status: corev1.ConditionFalse, Message: string(message)}
 }
 
-// Mark implements dialect.Edits. A pod that is marked stays as it is, for it may have been patched since; and no mark seems as old
-// as the state of the change before, whatever another leader's clock has put there.
+// Mark implements dialect.Edits. A marked pod is not marked again, because it may have been patched since.
+// The time of a mark is always later than the state of the previous change, whatever time another leader's
+// clock has written there.
 func (Edits) Mark(p *corev1.Pod, now time.Time) []dialect.Edit {
 	if c := condition(p, kruise.InPlaceUpdateReady); c != nil && c.Status != corev1.ConditionTrue {
 		return nil
@@ -109,12 +111,13 @@ func (Edits) Mark(p *corev1.Pod, now time.Time) []dialect.Edit {
 	return edits
 }
 
-// maxSkew is how far the clocks of two leaders may differ: a grace period becomes longer by as much.
+// maxSkew is the tolerated difference between the clocks of two leaders: a grace period may become longer by this time.
 const maxSkew = time.Minute
 
-// markEdits close the gate, and return the time of the mark: now, or the first whole second after the state of the last change, which has
-// no more than seconds. The state that a fast clock has left gets a new time first, or the grace period would begin
-// only then.
+// markEdits returns the edits that close the gate, and the time of the mark: now, or the first whole second
+// after the state of the last change, whose time has a resolution of seconds. If a fast clock has left a
+// state with a time in the future, the state gets a new time first; otherwise the grace period would begin
+// only at that time.
 func markEdits(p *corev1.Pod, now time.Time) ([]dialect.Edit, time.Time) {
 	var edits []dialect.Edit
 	if state, since := stateOf(p); state != nil && now.Truncate(time.Second).Compare(since) <= 0 {
@@ -132,7 +135,7 @@ func markEdits(p *corev1.Pod, now time.Time) ([]dialect.Edit, time.Time) {
 	})), now
 }
 
-// Unmark implements dialect.Edits. It opens every gate of ours that nothing holds closed.
+// Unmark implements dialect.Edits. It opens each of our gates that no entry keeps closed.
 func (Edits) Unmark(p *corev1.Pod, now time.Time) []dialect.Edit {
 	var conditions []corev1.PodCondition
 	if c := condition(p, kruise.InPlaceUpdateReady); hasGate(p, kruise.InPlaceUpdateReady) && (c == nil || c.Status != corev1.ConditionTrue) {
@@ -148,8 +151,8 @@ func (Edits) Unmark(p *corev1.Pod, now time.Time) []dialect.Edit {
 }
 
 // Patch implements dialect.Edits: images, resources, labels and annotations that differ between the templates, the hash of the
-// revision, and the state that shows when the node runs all this. One that has the hash has been patched: that the answer was lost is
-// no reason to forget what it waits for.
+// revision, and the state that shows when the node runs all this. A pod that already has the hash has been patched; a lost answer is no reason to discard its
+// state.
 func (Edits) Patch(p *corev1.Pod, c dialect.Change, now time.Time) []dialect.Edit {
 	if p.Labels[hashLabel] == c.Hash {
 		return nil
@@ -161,9 +164,10 @@ func (Edits) Patch(p *corev1.Pod, c dialect.Change, now time.Time) []dialect.Edi
 	})
 }
 
-// imagesFor are the images that change with c. Others stay as the pod has them: a webhook may have put another name of the same image
-// there when the pod was created, and the container would be recreated for nothing. If OpenKruise has left a pod halfway, it is
-// unknown which images of its revision it has, so it gets all.
+// imagesFor returns the images that change with c. Other images of the pod are not changed: a webhook may
+// have written another name of the same image when the pod was created, and the container would be recreated
+// without need. If OpenKruise has changed a pod only in part, it is unknown which images it has, so it gets
+// all of them.
 func imagesFor(p *corev1.Pod, c dialect.Change) map[string]string {
 	wanted := images(c.To)
 	if halfway(p) {
@@ -177,7 +181,7 @@ func imagesFor(p *corev1.Pod, c dialect.Change) map[string]string {
 	return wanted
 }
 
-// target is what a pod is changed to in place: images and resources by container, and labels and annotations, of which nil removes one.
+// target is the result of a change in place: images and resources by container, and labels and annotations, where nil removes one.
 type target struct {
 	closeGate           bool
 	hash                string
@@ -188,8 +192,9 @@ type target struct {
 	restarts []string
 }
 
-// changeEdits change a pod. If its gate is to be closed, one whose gate is open, or was never opened, is marked first. Resources come before the label of the new
-// revision: after a crash in between the pod is still an old one, and is changed once more.
+// changeEdits returns the edits that change a pod. If its gate must be closed, a pod whose gate is open, or
+// was never opened, is marked first. Resources come before the label of the new revision: after a crash in
+// between the pod is still an old one, and is changed once more.
 func changeEdits(p *corev1.Pod, now time.Time, to target) []dialect.Edit {
 	var edits []dialect.Edit
 	closed := closedGate(p)
@@ -220,9 +225,9 @@ func changeEdits(p *corev1.Pod, now time.Time, to target) []dialect.Edit {
 	return append(edits, edit(patch, dialect.Whole))
 }
 
-// imageChanges are the lists of containers of a patch that gives p the wanted images, and the containers that must be recreated before it has
-// arrived: of a change that this one supersedes, the ones that the node has not come to yet are among them. An init container that has
-// ended is not recreated.
+// imageChanges returns the container lists of a patch that gives p the wanted images, and the containers that
+// must be recreated before the change has arrived. They include containers of a superseded change that the
+// node has not processed yet. An init container that has ended is not recreated.
 func imageChanges(p *corev1.Pod, wanted map[string]string) (patch map[string]any, waits map[string]kruise.InPlaceContainer) {
 	patch = map[string]any{}
 	if list := differing(p.Spec.InitContainers, wanted); len(list) > 0 {
@@ -253,7 +258,7 @@ func imageChanges(p *corev1.Pod, wanted map[string]string) (patch map[string]any
 			now.Superseded = last.Superseded || last.ContainerID == "" || now.ContainerID == "" || last.ContainerID == now.ContainerID
 		}
 		if _, underWay := restarting[name]; underWay {
-			now.Superseded = true // the agent may stop it before the kubelet does, which may start the image of before once more
+			now.Superseded = true // the agent may stop it before the kubelet does, and the kubelet may then start the earlier image once more
 		}
 		waits[name] = now
 	}

@@ -2,7 +2,7 @@
 
 package kruise
 
-// Reasons of events on a DaemonSet that only OpenKruise has; the others are those of package base.
+// Reasons of events on a DaemonSet that only OpenKruise has; package base has the others.
 const (
 	ReasonSuccessfulUpdatePodInPlace = "SuccessfulUpdatePodInPlace" // the new version was written into a pod
 	ReasonFailedUpdatePodInPlace     = "FailedUpdatePodInPlace"     // the API server has refused that

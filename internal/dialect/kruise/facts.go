@@ -23,8 +23,7 @@ import (
 // hashLabel names the revision of a pod.
 const hashLabel = appsv1.ControllerRevisionHashLabelKey
 
-// Facts reads what the dialect needs to know of a pod; it is a dialect.FactsFunc. Pods of other dialects have none, nor have those of the
-// other workloads of OpenKruise.
+// Facts reads what the dialect needs to know of a pod; it is a dialect.FactsFunc. Pods of other dialects, and of other workloads of OpenKruise, have none.
 func Facts(p *corev1.Pod) *dialect.PodFacts {
 	owner := metav1.GetControllerOfNoCopy(p)
 	if owner == nil || owner.Kind != kruise.Kind || !strings.HasPrefix(owner.APIVersion, kruise.Group+"/") {
@@ -80,8 +79,9 @@ func condition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition
 	return nil
 }
 
-// phaseOf returns how far a change in place has come, and when it began. A gate that only we can open, and that nothing keeps
-// closed, is opened like one of a change that has arrived. The state and its time are those of stateOf.
+// phaseOf returns how far a change in place has come, and when it began. A closed gate that only Everynode
+// can open, and that no entry keeps closed, is opened as if the change had arrived. The state and its time
+// come from stateOf.
 func phaseOf(p *corev1.Pod, state *kruise.InPlaceState, since time.Time) (rollout.InPlace, rollout.Time) {
 	phase, marked := changeOf(p, state, since)
 	if phase == rollout.InPlaceNone && (unopened(p, kruise.KruisePodReady) || unopened(p, kruise.InPlaceUpdateReady) || stranded(p)) {
@@ -174,7 +174,7 @@ func stranded(p *corev1.Pod) bool {
 		p.Labels[kruise.LifecycleState] != kruise.LifecyclePreparingDelete
 }
 
-// messages returns what keeps KruisePodReady False; readable is whether all that is said can be read.
+// messages returns the entries that keep KruisePodReady False; readable reports whether the whole message can be parsed.
 func messages(p *corev1.Pod) (list []kruise.NotReadyMessage, readable bool) {
 	c := condition(p, kruise.KruisePodReady)
 	if c == nil || c.Status == corev1.ConditionTrue || c.Message == "" {
@@ -247,12 +247,12 @@ type arrival uint8
 
 const (
 	arrivalAwaited arrival = iota // it does not
-	arrivalOpen                   // the container is another one than before, or runs what the pod wants, but it is not certain that it stays
+	arrivalOpen                   // the container was recreated, or runs the wanted image, but it is not certain that it will not be replaced
 	arrivalSeen                   // it does
 )
 
-// arrivesWithin is how long after a patch an open arrival stays open. By then a node that is alive has come to the patch, and if it had
-// restarted the old image before, it has reported a new one since.
+// arrivesWithin is how long an uncertain arrival stays uncertain after a patch. By then, a healthy node has
+// processed the patch, and if it had restarted the old image before, it has reported a new container since.
 const arrivesWithin = time.Minute
 
 // arrivalOf returns how far a change in place has reached the node. It has arrived when the kubelet has
@@ -273,7 +273,7 @@ func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 		if now == nil {
 			return arrivalAwaited
 		}
-		// Where no gate shows that the change has come to its end, the container may have crashed since.
+		// If no gate shows that the change has been completed, the container may have crashed since.
 		another := state.GateOpen && before.ContainerID != "" && now.ContainerID != "" && now.ContainerID != before.ContainerID
 		if now.State.Running == nil && !another {
 			return arrivalAwaited
@@ -282,7 +282,7 @@ func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 		case before == kruise.InPlaceContainer{Superseded: true}: // it may be the same container
 		case before.ContainerID != "" && now.ContainerID != before.ContainerID:
 		case before.ContainerID != "" && p.Status.ObservedGeneration != 0 && runsWanted(p, now):
-			all = arrivalOpen // maybe a webhook has put the image back that it had, and it stays
+			all = arrivalOpen // perhaps a webhook has restored the old image, and it stays
 			continue
 		case before.ContainerID != "":
 			return arrivalAwaited
@@ -296,15 +296,15 @@ func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 	return all
 }
 
-// mayBeOlder reports whether a container that is another one than before the patch may all the same be of an earlier image: the node had not reported it
+// mayBeOlder reports whether a container that was recreated since the patch may nevertheless have an earlier image: the node had not reported it
 // then, and was perhaps about to start it.
 func mayBeOlder(before kruise.InPlaceContainer) bool {
 	return before.Superseded || before == kruise.InPlaceContainer{}
 }
 
-// restartedMaybe reports whether a container may be the old one that was restarted, as happens to one that crashes just after the patch: its
-// image has the ID of before, and not the wanted name. But it may also be that the new name is one more of the same image, of which a
-// runtime reports either of them.
+// restartedMaybe reports whether a container may be a restart of the old one, for example after a crash just
+// after the patch: its image has the same ID as before, and not the wanted name. But the new name may also be
+// another name of the same image; then a runtime may report either name.
 func restartedMaybe(p *corev1.Pod, now *corev1.ContainerStatus, before kruise.InPlaceContainer) bool {
 	return now.ImageID != "" && now.ImageID == before.ImageID && !runsWanted(p, now)
 }

@@ -15,8 +15,8 @@ import (
 // health is which of the conditions Ready, Reconciling and Stalled is True, and why. Tools for GitOps read them (kstatus); one of them alone is True.
 //
 // Ready is True when the set is as its own specification asks: every node that must run a pod has an available one, and it is of the newest revision, unless a
-// field of the set keeps the node back (paused, partition, selector, OnDelete). What a rollout policy keeps back is an update that has not ended, because the
-// policy continues it.
+// field of the set keeps the node back (paused, partition, selector, OnDelete). Nodes held by a rollout policy belong to an update that has not ended, because
+// the policy will continue it.
 type health struct {
 	is              appsv1.DaemonSetConditionType
 	reason, message string
@@ -45,9 +45,9 @@ func since(conditions []appsv1.DaemonSetCondition, kind appsv1.DaemonSetConditio
 	return rollout.Time(conditions[i].LastTransitionTime.UnixNano())
 }
 
-// open is what is left to do, as far as health cares beyond the stages.
+// open is the remaining work that health needs to know in addition to the stages.
 type open struct {
-	// byPolicy are the nodes that a rollout policy keeps back, and unserved those that are kept back and have no available pod.
+	// byPolicy is the nodes that a rollout policy holds, and unserved the held nodes that have no available pod.
 	byPolicy, unserved int
 	// overdue is whether a pod has reported trouble, and has not been ready, for too long.
 	overdue bool
@@ -64,7 +64,7 @@ func left(o Observation) (left open) {
 		case cause != rollout.CauseSpec && cause != rollout.CauseLimit:
 			continue
 		}
-		// Without a pod, the partition keeps the node from its first one: otherwise it would be created.
+		// A node without a pod gets none because of the partition; otherwise it would be created.
 		if node.Fit == rollout.MustRun && len(node.Pods) > 0 && !hasAvailable(o, node) {
 			left.unserved++
 		}

@@ -18,8 +18,8 @@ import (
 
 // InPlace returns whether a pod of template from can be made one of template to in place, and if not, what prevents it. What
 // can be changed are images of containers and sidecars, images of other init containers where the set allows that (they have ended, so nothing shows it
-// before the pod is started again), and labels and annotations that no environment variable reads. Where one reads what every
-// change writes, such as the hash of the revision, nothing can be changed in place.
+// before the pod is started again), and labels and annotations that no environment variable reads. If a variable reads a value that every change
+// writes, such as the hash of the revision, nothing can be changed in place.
 func InPlace(from, to map[string]any) rollout.Change {
 	if !sameBut(from, to, stripImages) {
 		return rollout.Change{Why: obstacle(from, to, rollout.DetailResources)}
@@ -103,7 +103,7 @@ func ownFields() []string {
 	return paths
 }
 
-// obstacle names the difference because of which two templates differ too much; resources is what to say of resources.
+// obstacle names the difference that prevents a change in place between two templates; resources is the text for a difference in resources.
 func obstacle(from, to map[string]any, resources rollout.Detail) rollout.Detail {
 	both := func(spec map[string]any) { stripImages(spec); dropField(spec, "containers", "resources") }
 	if revision.Equal(stripped(from, both), stripped(to, both)) {
@@ -112,7 +112,7 @@ func obstacle(from, to map[string]any, resources rollout.Detail) rollout.Detail 
 	return rollout.DetailTemplate
 }
 
-// stripped is a copy of template without labels and annotations, and without what strip takes out of its spec.
+// stripped returns a copy of template without labels and annotations, and without the fields that strip removes from its spec.
 func stripped(template map[string]any, strip func(spec map[string]any)) map[string]any {
 	template = runtime.DeepCopyJSON(template)
 	if metadata, ok := template["metadata"].(map[string]any); ok {
@@ -149,7 +149,7 @@ func texts(template map[string]any, field string) map[string]string {
 	return m
 }
 
-// changed holds for every key that differs the new value, nil for one that is gone.
+// changed contains the new value of each key that differs; nil for a removed key.
 func changed(from, to map[string]string) map[string]*string {
 	diff := map[string]*string{}
 	for key := range from {
@@ -181,7 +181,7 @@ func images(template map[string]any) map[string]string {
 	return found
 }
 
-// changesInit reports whether the image of an init container differs that ends before the others start.
+// changesInit reports whether the image of an init container differs (not of a sidecar, which keeps running).
 func changesInit(from, to map[string]any) bool {
 	spec, _ := to["spec"].(map[string]any)
 	items, _ := spec["initContainers"].([]any)

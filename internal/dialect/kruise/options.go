@@ -17,7 +17,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Options are what an Advanced DaemonSet says beyond what every daemon set says.
+// Options are the fields that only an Advanced DaemonSet has.
 type Options struct {
 	Paused bool
 	// Partition is how many nodes keep their revision; a percentage is rounded down.
@@ -30,13 +30,13 @@ type Options struct {
 	InPlace bool
 	// Grace is how long a pod is not ready before it is changed in place.
 	Grace time.Duration
-	// CloseGate is whether it is not ready during the change also without a Grace.
+	// CloseGate reports whether the pod is not ready during the change, even without a Grace.
 	CloseGate bool
 	// InitImages is whether images of init containers that have ended are changed in place.
 	InitImages bool
 	// Burst is how many writes one plan holds at most; a percentage of the desired nodes is rounded down, to at least 1.
 	Burst rollout.Quantity
-	// Unmarked is whether new pods are not marked as daemon pods for autoscalers.
+	// Unmarked reports whether new pods are not marked as DaemonSet pods for autoscalers.
 	Unmarked bool
 	// PreDelete is the hook that pods wait for before they are deleted; nil if there is none.
 	PreDelete *Hook
@@ -130,7 +130,7 @@ func nodeSelector(r *base.Reader, field base.Object) labels.Selector {
 	return selector
 }
 
-// progressive is what the field says, or where it is not set, the annotation of v1alpha1.
+// progressive returns the value of the field or, if it is not set, of the annotation of v1alpha1.
 func progressive(r *base.Reader, w *dialect.Workload, spec base.Object) bool {
 	scale := r.Optional(spec, "scaleStrategy")
 	if scale.Fields["partitionedScaling"] != nil {
@@ -145,7 +145,7 @@ func grace(r *base.Reader, w *dialect.Workload) time.Duration {
 	return time.Duration(ptr.Deref(seconds, 0)) * time.Second
 }
 
-// preDelete reads the one hook that is honoured. OpenKruise ignores the others; so do we, but not without a word.
+// preDelete reads the only supported hook. OpenKruise ignores the others silently; Everynode ignores them and reports this.
 func preDelete(r *base.Reader, lifecycle base.Object) *Hook {
 	for _, ignored := range []string{"inPlaceUpdate", "preNormal"} {
 		if lifecycle.Fields[ignored] != nil {

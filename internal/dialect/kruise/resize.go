@@ -14,12 +14,12 @@ import (
 	"everynode.dev/everynode/internal/dialect/base"
 )
 
-// resizable are the resources that a container can be given other amounts of while it runs.
+// resizable are the resources whose amounts can be changed while a container runs.
 func resizable() [2]corev1.ResourceName {
 	return [2]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 }
 
-// stripAmounts takes the amounts of resources that can be changed out of the spec of a template, and what is empty without them.
+// stripAmounts removes the changeable amounts of resources from the spec of a template, and the fields that become empty.
 func stripAmounts(spec map[string]any) {
 	items, _ := spec["containers"].([]any)
 	for _, item := range items {
@@ -85,7 +85,7 @@ func changedResources(from, to map[string]any) map[string]corev1.ResourceRequire
 	return differ
 }
 
-// covers reports whether have says the same as want of every amount of cpu and memory that want names.
+// covers reports whether have has the same amounts of cpu and memory as want, for each amount that want names.
 func covers(have, want corev1.ResourceRequirements) bool {
 	return coversList(have.Limits, want.Limits) && coversList(have.Requests, want.Requests)
 }
@@ -101,8 +101,9 @@ func coversList(have, want corev1.ResourceList) bool {
 	return true
 }
 
-// canResize reports whether the API server lets a pod of template from have the resources of template to while it runs: no amount goes
-// without another in its place, the class of the pod's quality of service stays, and no resources are set for the pod as a whole.
+// canResize reports whether the API server lets a pod of template from have the resources of template to
+// while it runs: no amount is removed without a replacement, the class of the pod's quality of service stays,
+// and no resources are set for the pod as a whole.
 func canResize(from, to map[string]any) bool {
 	before, after := podSpec(from), podSpec(to)
 	if before.Resources != nil || after.Resources != nil || qualityOf(before) != qualityOf(after) {
@@ -203,7 +204,7 @@ func only(list corev1.ResourceList) map[string]resource.Quantity {
 	return some
 }
 
-// resized reports whether the node has given all containers of p what they are to have, and says that nothing is left to do.
+// resized reports whether the node has applied the wanted resources to all containers of p, and reports no outstanding resize.
 func resized(p *corev1.Pod) bool {
 	for _, kind := range []corev1.PodConditionType{corev1.PodResizePending, corev1.PodResizeInProgress} {
 		if c := condition(p, kind); c != nil && c.Status == corev1.ConditionTrue {
@@ -220,13 +221,13 @@ func resized(p *corev1.Pod) bool {
 	return true
 }
 
-// given reports whether a container has what it is to have. A node of an older version reports no resources; there the conditions, and that it
+// given reports whether a container has the wanted resources. A node of an older version reports no resources; there the conditions, and that it
 // has seen the pod's newest generation, must be enough.
 func given(want corev1.ResourceRequirements, have *corev1.ResourceRequirements) bool {
 	return have == nil || covers(*have, want)
 }
 
-// infeasible reports whether the node says that it can never give the pod the resources that it is to have.
+// infeasible reports whether the node reports that it can never provide the wanted resources of the pod.
 func infeasible(p *corev1.Pod, state *kruise.InPlaceState) bool {
 	c := condition(p, corev1.PodResizePending)
 	return state != nil && state.UpdateResources && c != nil && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonInfeasible &&

@@ -18,7 +18,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// restarts are the containers that a change between two templates restarts. An undo restarts nothing: it leads to an earlier time.
+// restarts returns the containers that a change between two templates restarts. An undo restarts nothing, because its restart time is earlier.
 func restarts(from, to map[string]any) []string {
 	before, after := texts(from, "annotations")[everynode.RestartedAt], texts(to, "annotations")[everynode.RestartedAt]
 	if after == "" || !isLater(before, after) {
@@ -27,7 +27,7 @@ func restarts(from, to map[string]any) []string {
 	return restartedContainers(podSpec(to), texts(to, "annotations"))
 }
 
-// isLater reports whether after asks for another restart than before. What is not a time is another request whenever it differs.
+// isLater reports whether after requests another restart than before. A value that is not a time is another request if it differs.
 func isLater(before, after string) bool {
 	was, err := time.Parse(time.RFC3339, before)
 	is, otherErr := time.Parse(time.RFC3339, after)
@@ -103,8 +103,8 @@ func canRestart(template map[string]any, names []string) bool {
 }
 
 // restartsFor are the containers of a pod that a change restarts, with their IDs, by which the agent knows that it has not done so yet. A
-// container that does not run starts anyway, and one whose image changes is a new one. What an earlier change has asked for stays: the
-// agent may be about to do it.
+// container that does not run starts anyway, and one whose image changes is a new one. Requests of an earlier change stay, because the
+// agent may be about to execute them.
 func restartsFor(p *corev1.Pod, names []string, waits map[string]kruise.InPlaceContainer) map[string]string {
 	wanted := pendingRestarts(p)
 	for _, name := range names {
@@ -121,7 +121,7 @@ func restartsFor(p *corev1.Pod, names []string, waits map[string]kruise.InPlaceC
 	return wanted
 }
 
-// pendingRestarts are those that the last change of a pod has asked for, and that have not been seen.
+// pendingRestarts returns the restarts that the last change of a pod has requested and that were not observed yet.
 func pendingRestarts(p *corev1.Pod) map[string]string {
 	state, since := stateOf(p)
 	if phase, _ := changeOf(p, state, since); phase != rollout.InPlacePatched {
@@ -139,7 +139,7 @@ func pendingRestarts(p *corev1.Pod) map[string]string {
 	return pending
 }
 
-// restarted reports whether all containers of a pod that the agent is to restart are others than before.
+// restarted reports whether all containers of a pod that the agent should restart have been replaced.
 func restarted(p *corev1.Pod, state *kruise.InPlaceState) bool {
 	for name, id := range state.Restarts {
 		s := statusOf(p, name)

@@ -7,7 +7,7 @@ import (
 	"everynode.dev/everynode/internal/rbac"
 )
 
-// roles are those that the manager needs for the dialect, for its webhooks, and for image pulls.
+// roles returns the roles that the manager needs for the dialect, for its webhooks, and for image pulls.
 func roles() []rbac.Role {
 	return []rbac.Role{{
 		Name: "everynode-manager-kruise", Program: rbac.Manager, For: "the dialect kruise",

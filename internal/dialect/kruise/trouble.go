@@ -13,12 +13,10 @@ import (
 // troubleLength is how many characters of a message are shown.
 const troubleLength = 120
 
-// Trouble is why a pod of any owner does not start, as its status reports: that no node can take it, or what its first container waits
-// for that does not come by itself; empty if it says no such thing. What the node has said of an earlier generation of the pod does not
-// count.
-//
-// The text ends up in conditions, so it stays the same while the trouble does: what only shows how long the next attempt is put
-// off is left out.
+// Trouble returns the reason in its status why a pod of any owner does not start: that no node can run it, or an
+// error that its first container waits for, which does not resolve automatically; empty if there is none. A
+// status for an earlier generation of the pod does not count. The text is used in conditions, so it does not
+// change while the problem lasts: parts that only show the delay of the next attempt are omitted.
 func Trouble(p *corev1.Pod) string {
 	if p.Status.ObservedGeneration != 0 && p.Status.ObservedGeneration < p.Generation {
 		return ""
@@ -36,7 +34,7 @@ func Trouble(p *corev1.Pod) string {
 	return ""
 }
 
-// inTrouble reports whether a container waits for something that does not come by itself.
+// inTrouble reports whether a container waits because of an error that does not resolve automatically.
 func inTrouble(s corev1.ContainerStatus) bool {
 	if s.State.Waiting == nil {
 		return false
@@ -51,8 +49,8 @@ func inTrouble(s corev1.ContainerStatus) bool {
 	}
 }
 
-// causeOf is the cause that a container in trouble gives. A back-off between two pulls repeats why the last one failed, and the message of
-// a back-off between two starts is about nothing but times.
+// causeOf returns the cause that the status of a failing container shows. A back-off between two pulls
+// repeats why the last pull failed; the message of a back-off between two starts contains only times.
 func causeOf(s *corev1.ContainerStatus) string {
 	waiting := s.State.Waiting
 	switch waiting.Reason {
@@ -80,7 +78,7 @@ func ending(t *corev1.ContainerStateTerminated) string {
 	}
 }
 
-// shown is ": reason: message", without what is empty, in one line, and cut to a length that fits into a condition.
+// shown returns ": reason: message" in one line, without empty parts, and truncated to a length that fits into a condition.
 func shown(reason, message string) string {
 	text := ""
 	for _, part := range []string{reason, strings.Join(strings.Fields(message), " ")} {

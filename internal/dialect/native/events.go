@@ -7,7 +7,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Reasons of events on a DaemonSet, as the native controller has them; people's alerts know them.
+// Reasons of events on a DaemonSet, the same as in the native controller, because alerts of users match them.
 const (
 	ReasonSelectingAll       = base.ReasonSelectingAll
 	ReasonFailedPlacement    = base.ReasonFailedPlacement

@@ -30,7 +30,7 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 	return nil
 }
 
-// announced is what the condition says. A message that names no revision is of none, so that it is written again.
+// announced returns the content of the condition. If the message names no revision, the hash is empty, so that the condition is written again.
 func announced(c *corev1.PodCondition) dialect.Announced {
 	hash, _ := openyurt.ParseRevision(c.Message)
 	old := c.Status == corev1.ConditionTrue

@@ -33,8 +33,8 @@ func Digest(obj map[string]any) dialect.Workload {
 	return w
 }
 
-// DigestExternal reads a DaemonSet of apps/v1 whose pods another controller keeps. Of one without annotations of OpenYurt all is that
-// controller's business: also what is wrong with it.
+// DigestExternal reads a DaemonSet of apps/v1 whose pods another controller keeps. A DaemonSet without
+// annotations of OpenYurt is entirely managed by that controller, including its problems.
 func DigestExternal(obj map[string]any) dialect.Workload {
 	w := Digest(obj)
 	switch {
@@ -48,7 +48,7 @@ func DigestExternal(obj map[string]any) dialect.Workload {
 	return w
 }
 
-// read applies the annotation UpdateStrategy. Until all is clear, old pods are left to the person who deletes them. With another type than OnDelete OpenYurt
+// read applies the annotation UpdateStrategy. While there are problems, old pods are updated only when a user deletes them. With another type than OnDelete OpenYurt
 // ignores the annotation, and so does this: the roll that the specification asks for goes on.
 func read(r *base.Reader, w *dialect.Workload, text string) {
 	if w.Set.Strategy != rollout.OnDelete {
@@ -81,7 +81,7 @@ func advanced(r *base.Reader, w *dialect.Workload) {
 	}
 }
 
-// windowOf is the annotation with the failure attribution window: under its earlier name if it is set under that alone.
+// windowOf returns the annotation with the failure attribution window. Its earlier name counts if only that is set.
 func windowOf(r *base.Reader, w *dialect.Workload) annotation.Value[time.Duration] {
 	_, earlier := w.Annotations[everynode.BlameWindow]
 	if !earlier {
@@ -94,7 +94,7 @@ func windowOf(r *base.Reader, w *dialect.Workload) annotation.Value[time.Duratio
 	return everynode.BlameWindowValue
 }
 
-// value is the value of an annotation, or what counts without it; ok is false where it cannot be read.
+// value returns the value of an annotation, or its default; ok is false if it cannot be read.
 func value[T any](r *base.Reader, w *dialect.Workload, a annotation.Value[T], without T) (value T, ok bool) {
 	if _, asked := w.Annotations[a.Key]; !asked {
 		return without, true

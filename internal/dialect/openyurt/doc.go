@@ -9,5 +9,5 @@
 //
 // Rule: one object is one Workload. Digest is for where Everynode keeps the pods of apps/v1 itself, and adds its reading of the annotations
 // to what the native dialect reads; DigestExternal is for where another controller does. What cannot be honoured becomes a Problem, and with it
-// a condition Degraded, and no old pod is deleted until it is fixed: to guess how far an update may go could take down a site.
+// a condition Degraded, and no old pod is deleted until it is fixed: a wrong guess about the limits of an update could take down a site.
 package openyurt

@@ -15,14 +15,13 @@ import (
 	"everynode.dev/everynode/internal/dialect/base"
 )
 
-// Degraded is the type of the condition of a DaemonSet that says what of its annotations cannot be honoured. It is there only while there is
-// such a thing.
+// Degraded is the type of the condition of a DaemonSet that reports annotations that cannot be honoured. It exists only while there is such an annotation.
 const Degraded appsv1.DaemonSetConditionType = "Degraded"
 
 // ReasonIgnoredAnnotation reports that an annotation contradicts the specification, and is ignored as OpenYurt does.
 const ReasonIgnoredAnnotation = "IgnoredAnnotation"
 
-// ReasonDeprecatedAnnotation reports that an annotation has another name now; it counts all the same.
+// ReasonDeprecatedAnnotation reports that an annotation has been renamed; the old name still works.
 const ReasonDeprecatedAnnotation = "DeprecatedAnnotation"
 
 // ReasonFailedCondition reports that the API server refuses a write of the condition PodNeedUpgrade of a pod.
