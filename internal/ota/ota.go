@@ -24,7 +24,7 @@ func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 	return nil
 }
 
-// Announced is the next revision in the conditions of a pod; old is whether there is one, and said whether the pod has such a condition.
+// Announced returns the next revision in the conditions of a pod; old reports whether there is one, and said whether the pod has such a condition.
 func Announced(pod *corev1.Pod) (next string, old, said bool) {
 	c := Condition(pod, openyurt.PodNeedUpgrade)
 	if c == nil {
@@ -59,7 +59,7 @@ func ImagesOf(pod *corev1.Pod, next string) v2.Images {
 	return images
 }
 
-// Refusal is why a pod is not upgraded now; "" when it can be, according to its conditions. With old, there is a newer revision.
+// Refusal returns the reason why a pod is not upgraded now; "" if it can be upgraded, according to its conditions. With old, there is a newer revision.
 func Refusal(pod *corev1.Pod, next string, old bool) v2.Reason {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -72,14 +72,13 @@ func Refusal(pod *corev1.Pod, next string, old bool) v2.Reason {
 	return ""
 }
 
-// imagesThere reports whether the images of the next revision are there, or were never requested: after a request the upgrade waits for them.
+// imagesThere reports whether the images of the next revision are present, or were never requested: after a request the upgrade waits for them.
 func imagesThere(pod *corev1.Pod, next string) bool {
 	c := Condition(pod, openyurt.PodImageReady)
 	return c == nil || c.Status == corev1.ConditionTrue && revisionIn(c) == next
 }
 
-// Asked reports whether a pod's images need not be asked for: neither a pull that goes on nor one that has brought everything begins again. One
-// that has failed does.
+// Asked reports whether the images of a pod need no request: a pull in progress, or one that has succeeded, does not begin again. A failed pull does.
 func Asked(pod *corev1.Pod, next string) bool {
 	state := ImagesOf(pod, next).State
 	return state == v2.ImagesPulling || state == v2.ImagesReady

@@ -46,8 +46,8 @@ func (m *Maker) Decoded(p Params) *corev1.Pod {
 	return &pod
 }
 
-// pinnedTo returns the affinity of the decoded template, which has the one term that selects a node (see pinned), for that node. What is on the way
-// to the name is copied; the original is not changed.
+// pinnedTo returns the affinity of the decoded template, which has the one term that selects a node (see
+// pinned), for that node. The objects on the path to the name are copied; the original is not changed.
 func pinnedTo(affinity *corev1.Affinity, node string) *corev1.Affinity {
 	all, nodes, required := *affinity, *affinity.NodeAffinity, *affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	field := required.NodeSelectorTerms[0].MatchFields[0]
@@ -57,8 +57,8 @@ func pinnedTo(affinity *corev1.Affinity, node string) *corev1.Affinity {
 	return &all
 }
 
-// decode decodes the pod of a node without a name; nil if that loses something. The hash is there for a template without labels: an empty map is
-// another than none.
+// decode decodes the pod of a node without a name; nil if fields are lost. The hash is set because of
+// templates without labels: an empty map is not the same as no map.
 func (m *Maker) decode() *corev1.Pod {
 	pod, ok := strictly(m.Pod(Params{Hash: "any"}))
 	if !ok || !survives(pod) {
@@ -85,7 +85,7 @@ func strictly(made *unstructured.Unstructured) (pod *corev1.Pod, ok bool) {
 	return pod, kjson.Unmarshal(sent, pod) == nil
 }
 
-// survives reports whether what the API server reads from protobuf is the same to the letter: that has no empty lists, for example.
+// survives reports whether the API server reads exactly the same pod from protobuf: protobuf has no empty lists, for example.
 func survives(pod *corev1.Pod) bool {
 	encoded, err := pod.Marshal()
 	if err != nil {

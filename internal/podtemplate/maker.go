@@ -41,7 +41,7 @@ type Maker struct {
 	// spec is the spec of the template with the tolerations of a daemon pod; affinity is its affinity.
 	spec     map[string]any
 	affinity map[string]any
-	// decoded is the pod of a node without a name in our types; nil before Decode, and if these would lose something.
+	// decoded is the pod of a node without a name in our types; nil before Decode, and if they would lose fields.
 	decoded *corev1.Pod
 }
 

@@ -24,7 +24,8 @@ func Committed(h *clustercache.Resolved) bool {
 	return slices.ContainsFunc(h.Revisions, func(r clustercache.Revision) bool { return r.Committed > 0 })
 }
 
-// Revisions returns the history as policies see it. foreign says for each revision whether policies let no pod be made of it; nil for none. digests are those of Digests.
+// Revisions returns the history as policies see it. foreign contains for each revision whether policies
+// forbid creating pods from it; nil for none. digests is the result of Digests.
 func Revisions(w *dialect.Workload, h *clustercache.Resolved, foreign []bool, digests []string) []policy.Revision {
 	index := h.History(w).Index
 	all := make([]policy.Revision, len(h.Entries))
@@ -49,7 +50,7 @@ func Digests(h *clustercache.Resolved) []string {
 	return all
 }
 
-// UpdatedByPolicy returns a set of which another controller keeps the pods as one that a policy updates by deletes. The set must have such a
+// UpdatedByPolicy converts a set whose pods another controller manages into one that a policy updates by deletes. The set must have such a
 // specification (Workload.ByPolicy). The Workload itself stays the same: others read it.
 func UpdatedByPolicy(w *dialect.Workload, by *policy.Policy) *dialect.Workload {
 	updated := *w

@@ -45,8 +45,7 @@ type Input struct {
 type Output struct {
 	Create []*v1beta1.ImagePullJob
 	Delete []string
-	// Mark is the label for the wanted revision, once the jobs are there; empty for none. Clear are the indices of revisions whose
-	// mark goes.
+	// Mark is the label for the wanted revision, once the jobs exist; empty for none. Clear contains the indices of revisions whose mark is removed.
 	Mark  string
 	Clear []int
 }
@@ -217,7 +216,7 @@ func (has imagesOf) lacks(p *rollout.Pod, image string) bool {
 	return p.Revision < 0 || p.Revision >= len(has) || !slices.Contains(has[p.Revision], image)
 }
 
-// Order is in which order the old nodes of a set are served: first those that the update may start on, each group in the order in which
+// Order returns the order in which the old nodes of a set are served: first those that the update may start on, each group in the order in which
 // the set updates its nodes.
 func Order(s *rollout.Snapshot, p *rollout.Plan) []string {
 	var released, held []string

@@ -20,7 +20,7 @@ const (
 	keepSeconds  = 600
 )
 
-// job is the job for one image. It follows the pods of the set but those of revisions that have the image.
+// job returns the job for one image. It follows the pods of the set, except pods of revisions that have the image.
 func (in *Input) job(image podtemplate.NamedImage, with []string) *v1beta1.ImagePullJob {
 	r := &in.Revisions[in.Snapshot.Set.Update]
 	labels, _, _ := unstructured.NestedStringMap(in.Set.Template, "metadata", "labels")
@@ -68,7 +68,7 @@ func (in *Input) selector(hashes []string) metav1.LabelSelector {
 	return selector
 }
 
-// expression is a requirement as it is written; that of a single value has another operator when it is read.
+// expression is a requirement in the form that is written; a requirement with a single value has another operator when it is read back.
 func expression(key, operator string, values []string) metav1.LabelSelectorRequirement {
 	r := metav1.LabelSelectorRequirement{Key: key, Values: values}
 	switch operator {

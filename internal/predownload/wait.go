@@ -19,11 +19,12 @@ type Pulled struct {
 	Unlisted bool
 }
 
-// Look returns how far an image is on a node of that name. The set orders it with that job; nil if it has none for it.
+// Look returns the state of an image on the node with that name. The set orders the image with job, which is nil if there is none.
 type Look func(image string, job *Job) func(node string) Pulled
 
-// Wait says of each old node of a set that waits for images whether they are not there yet, and when the wait for them ends. An image
-// that the old pod runs is there. The Snapshot of the Input is what is changed. It returns the names of nodes that wait and are Unlisted.
+// Wait sets for each old node of a set that waits for images whether images are missing, and when the wait
+// ends. An image that the old pod runs is present. Wait changes the Snapshot of the Input. It returns the
+// names of nodes that wait and are Unlisted.
 func (in *Input) Wait(look Look) (unlisted []string) {
 	s := in.Snapshot
 	if s.Set.Update < 0 || s.Set.Update >= len(in.Revisions) {
@@ -64,11 +65,11 @@ func (in *Input) jobFor(image string) *Job {
 	return nil
 }
 
-// maxAhead is how far ahead of now the time of an order is believed: the clocks of leaders that follow each other may differ by minutes.
+// maxAhead is how far the time of an order may lie in the future: the clocks of successive leaders may differ by minutes.
 const maxAhead = 10 * time.Minute
 
-// plausible is what is known of an image, with the time of the job where a leader with a fast clock has dated the order; without a job the order
-// does not count.
+// plausible returns the state of an image. If a leader with a fast clock wrote the time of the order, the
+// time of the job replaces it; without a job, the order does not count.
 func plausible(p Pulled, job *Job, now rollout.Time) Pulled {
 	if p.Ordered > now.Add(maxAhead) {
 		p.Ordered = 0
@@ -82,7 +83,7 @@ func plausible(p Pulled, job *Job, now rollout.Time) Pulled {
 // wait is how long a node waits for several images: for the last of them.
 type wait struct {
 	on bool
-	// open is whether one of them was not ordered yet, until when the others are waited for.
+	// open reports whether one of them was not ordered yet, and until is when the wait for the others ends.
 	open  bool
 	until rollout.Time
 	// unlisted is whether one of them is Unlisted.
