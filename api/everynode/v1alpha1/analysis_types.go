@@ -4,7 +4,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Analysis is a question to a provider, of which the answer decides whether a wave is healthy. It is measured from the moment when a node of the wave is
+// Analysis is a question to a provider. The answer decides whether a wave is healthy. It is measured from the moment when a node of the wave is
 // updated until the wave has passed. The answer is Pass or Fail as success defines it, or Unknown: the provider did not answer in time, the answer has no data
 // or not one value, or success cannot be computed from it.
 //
