@@ -125,9 +125,9 @@ func (r *run) take(a *Analysis, q Question, as *v1alpha1.AnalysisStatus) (failed
 	return failed
 }
 
-// isFurther reports whether a failure counts in addition to the last counted one: when a wave becomes
-// complete, or the leader changes, it is measured immediately, perhaps earlier than the interval. After a
-// clock was set back, the failure counts.
+// isFurther reports whether a failure counts in addition to the last counted one: at least half of the
+// interval must lie between them, because a wave is measured immediately when it becomes complete or the
+// leader changes. After a clock was set back, the failure counts.
 func isFurther(last *metav1.Time, at metav1.Time, interval time.Duration) bool {
 	if last == nil {
 		return true

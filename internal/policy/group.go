@@ -126,7 +126,7 @@ const (
 	isUnread
 )
 
-// holders returns for each place which set holds it; all is not nil if one set holds all places. zone is the
+// holders returns for each place which set holds it; all is not nil if no update may start at any place. zone is the
 // current zone of a node, if it is known: the label may have changed since the other set has decided.
 func (n *Neighbours) holders(zone func(node string) (string, bool)) (at map[string]holder, all *holder) {
 	if n.Unread {

@@ -22,8 +22,8 @@ type Template struct {
 	RetryAt rollout.Time
 }
 
-// Reported is set for a program that does not change templates: it knows only the owners of the template, and
-// whether the status of the policy reports a refused change.
+// Reported returns the Template for a program that does not change templates: it contains only the owners of
+// the template, and whether the status of the policy reports a refused change.
 func Reported(st *v1alpha1.SetStatus, owners []string) *Template {
 	known := &Template{Owners: owners}
 	if st != nil && blocks(st, blockedRefused) {
