@@ -76,7 +76,7 @@ func loosely(sets []v1alpha1.SetStatus) string {
 	return strings.Join(parts, "; ")
 }
 
-// stalled is why the policy cannot be followed; empty if it can.
+// stalled is the reason why the policy cannot be followed; empty if it can.
 func (p *Policy) stalled(sets []v1alpha1.SetStatus) (message, reason string) {
 	if len(p.Problems) > 0 {
 		return strings.Join(p.Problems, "; "), "Invalid"

@@ -125,7 +125,7 @@ type run struct {
 	out Result
 	// template is the index of the revision that the template describes. It is also the index in the Snapshot, unless nodes return to the committed revision.
 	template int
-	// failure is why the target has failed; nil if it has not.
+	// failure is the reason why the target has failed; nil if it has not.
 	failure *everynode.Failure
 	// failed contains for each node the failure of the revision on it, or nil. It is nil if the policy does not judge the revision.
 	failed []*v1alpha1.FailedNode

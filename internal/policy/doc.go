@@ -56,7 +56,7 @@
 //	member     a node that must run a pod of the set
 //	left out   a member that has not been ready for Policy.UnreachableAfter; the waves go on without it
 //	done       a member with an available pod of the target, and without an older live one
-//	complete   a wave of which all members are done, but for those that are left out
+//	complete   a wave of which all members are done, except those that are left out
 //	passed     a wave that was complete for its soak time, and is approved where that is needed; a wave that has passed stays so for this rollout
 //	released   a node on which the update may start, as far as the policy is concerned
 //

@@ -233,7 +233,7 @@ func (r *run) reportFailure() {
 	}
 }
 
-// noUndo is why nodes cannot return to the committed revision; empty if they can.
+// noUndo is the reason why nodes cannot return to the committed revision; empty if they can.
 func (r *run) noUndo() string {
 	switch {
 	case !r.marked:

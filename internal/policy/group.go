@@ -107,7 +107,7 @@ type Neighbours struct {
 	Own Nodes
 }
 
-// holder is why no update of another set starts at a place.
+// holder is the reason why no update of another set starts at a place.
 type holder struct {
 	set  string
 	node string

@@ -49,7 +49,7 @@ type Policy struct {
 	Alerts   *Alerts
 	// WaveHealthy is whether the policy is ready after each wave that is complete.
 	WaveHealthy bool
-	// Problems are why the policy cannot be followed.
+	// Problems are the reasons why the policy cannot be followed.
 	Problems []string
 	targets  []target
 }

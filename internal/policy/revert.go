@@ -17,7 +17,7 @@ import (
 type Template struct {
 	// Owners are the field managers that may write it again.
 	Owners []string
-	// Refused is why the last attempt to change it failed; empty if none has. RetryAt is when the next one may be made; 0 means at once.
+	// Refused is the reason why the last attempt to change it failed; empty if none has. RetryAt is when the next one may be made; 0 means at once.
 	Refused string
 	RetryAt rollout.Time
 }
