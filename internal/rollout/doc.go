@@ -54,7 +54,7 @@
 // # Policies
 //
 // With Snapshot.Gate a rollout policy restricts the update further. Gate.Holds names the nodes that it has not released, and why: such a node is held like one
-// that the limits hold, but for its first pod, which is of the revision Gate.Joining, the one that the policy has committed. What has begun continues. Of the nodes that
+// that the limits hold, except its first pod, which is of the revision Gate.Joining, the one that the policy has committed. What has begun continues. Of the nodes that
 // a partition can let go, those that the policy holds come last, so that the first wave may be any nodes. Gate.InFlight and Gate.Starts limit how many
 // updates start, of pods that are available or not; they widen nothing. With OnDelete, users start every update, so a Gate holds only
 // announcements: a pod on a held node says that its own revision is the newest, unless it has announced this very update before.
@@ -157,7 +157,7 @@
 //
 // Where the table says Patch and the pod cannot be changed in place any more, it is recreated. That takes no further slot:
 // from the Mark or the Patch until its node runs the change and the gate is open, the pod counts as not ready, whatever its condition says. A pod gets one
-// write in a plan, but for the Mark and Patch of one pod, which follow each other.
+// write in a plan, except the Mark and Patch of one pod, which follow each other.
 //
 // # What every strategy charges
 //

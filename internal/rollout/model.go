@@ -211,7 +211,7 @@ type Pod struct {
 	// Trouble is the reason in its status why the pod does not start; empty if there is none. Decide does not read it: it is for
 	// the explanation of a verdict, and for conditions.
 	Trouble string
-	// Stuck is why the change that is under way (InPlacePatched, InPlaceAnnounced) can never be completed; NoDetail if it may.
+	// Stuck is the reason why the change that is under way (InPlacePatched, InPlaceAnnounced) can never be completed; NoDetail if it may.
 	Stuck Detail
 	// StuckAt is when Stuck takes effect: until then, and while the node is not ready, the node may still complete the change. 0 means at once.
 	StuckAt Time
@@ -221,7 +221,7 @@ type Pod struct {
 	NoResize bool
 	// Announced is what the pod announces about a newer revision.
 	Announced Announced
-	// Waiting is why a container does not start, and Restarts how often its containers were restarted, together. Recreates is how many containers the change in
+	// Waiting is the reason why a container does not start, and Restarts how often its containers were restarted, together. Recreates is how many containers the change in
 	// place that is under way still restarts. Decide does not look at them: they are for rollout policies, which judge a revision by its pods.
 	Waiting   Waiting
 	Recreates uint8
