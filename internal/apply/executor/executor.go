@@ -75,7 +75,7 @@ type Job struct {
 	Batch int
 }
 
-// Result is what became of a Job.
+// Result is the result of a Job.
 type Result struct {
 	// Outcomes has one outcome for each action of the plan, in the same order; nil if the plan has no actions.
 	Outcomes []rollout.Outcome

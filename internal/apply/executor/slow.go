@@ -61,7 +61,7 @@ type slowKind struct {
 	verb string
 }
 
-// slowness is what is known of the writes of a kind: for which nodes one was slow, and how many in a row were
+// slowness is what is known about the writes of a kind: for which nodes one was slow, and how many in a row were
 // fast since. A deleted node proves nothing any more, so it does not keep the others in the lane.
 type slowness struct {
 	nodes map[string]bool
