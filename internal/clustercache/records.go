@@ -50,7 +50,7 @@ type Pod struct {
 	Ready      bool
 	ReadySince rollout.Time
 	Created    rollout.Time
-	// Waiting is why a container does not start, and Restarts how often its containers were restarted, together.
+	// Waiting is the reason why a container does not start, and Restarts how often its containers were restarted, together.
 	Waiting  rollout.Waiting
 	Restarts uint16
 	// Facts are what only the pod's dialect needs to know; nil for pods of most dialects.
@@ -103,7 +103,7 @@ func PodFrom(p *corev1.Pod) (rec Pod, ok bool) {
 	return rec, true
 }
 
-// startsOf is why a container of a pod does not start, and how often its containers were restarted. What the node has said of an earlier generation of the
+// startsOf is the reason why a container of a pod does not start, and how often its containers were restarted. What the node has said of an earlier generation of the
 // pod does not count.
 func startsOf(p *corev1.Pod) (waiting rollout.Waiting, restarts uint16) {
 	total := int32(0)

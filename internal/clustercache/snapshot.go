@@ -131,7 +131,7 @@ func (b *Buffer) node(set *set, n *nodeView, c *nodeState, lookup *revisionLooku
 	return unblock
 }
 
-// unclearDelete is why a node must wait where a delete had no definite answer: its pod counts as terminating, and if it is not, a set that
+// unclearDelete is the reason why a node must wait where a delete had no definite answer: its pod counts as terminating, and if it is not, a set that
 // surges would add a third one to two, or begin on another node.
 func unclearDelete(c *nodeState) string {
 	for p := c.pods; p != nil; p = p.next {

@@ -49,7 +49,7 @@ type Write struct {
 	Slow bool
 }
 
-// Outcome is what is known of a write.
+// Outcome is what is known about a write.
 type Outcome uint8
 
 // The outcomes.

@@ -78,7 +78,7 @@ type stream struct {
 	lister cache.ListerWatcher
 	object runtime.Object
 	floor  string // the resourceVersion that the store must reach before the stream counts as synced
-	// optional is the dialect of an optional source; empty for what must be read. late is whether Start could not read its floor.
+	// optional is the dialect of an optional source; empty for a required one. late reports whether Start could not read its floor.
 	optional string
 	late     bool
 }

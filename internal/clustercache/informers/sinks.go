@@ -32,7 +32,7 @@ type heldNode struct {
 	kept   *corev1.Node // nil without another store
 }
 
-// record makes a *heldNode of a node.
+// record converts a node into a *heldNode.
 func (s nodeSink) record(obj any) (any, error) {
 	n, ok := obj.(*corev1.Node)
 	if !ok {
