@@ -96,7 +96,7 @@ func (r *restarter) step(ctx context.Context) {
 	}
 }
 
-// serve stops a container. After a failure the request is served again when the runtime has had some time.
+// serve stops a container. After a failure, the request is served again after a delay.
 func (r *restarter) serve(ctx context.Context, one restart) {
 	klog.InfoS("Stopping a container, which the kubelet starts again", "pod", one.pod, "container", one.container.Name, "id", one.container.ID)
 	err := r.runtime.Stop(ctx, one.container, one.grace)
@@ -115,8 +115,8 @@ func (r *restarter) serve(ctx context.Context, one restart) {
 	r.notify()
 }
 
-// restartsOf returns what an update in place of a pod requests. It is void when the pod has been put into use again by another
-// controller, which knows nothing of restarts.
+// restartsOf returns what an update in place of a pod requests. It is void if another controller, which does
+// not know about restarts, has put the pod into use again.
 func restartsOf(pod *corev1.Pod) []restart {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil || owner.Kind != kruise.Kind || !strings.HasPrefix(owner.APIVersion, kruise.Group+"/") || pod.DeletionTimestamp != nil {

@@ -155,5 +155,5 @@ func onlyOnce(failed []error) error {
 func IsAway(err error) bool { return status.Code(err) == codes.Unavailable }
 
 // IsSilent reports whether an error of a call with its own timeout means that the runtime does not respond. Do not use
-// it for a pull, where the registry may be what does not respond.
+// it for a pull, because the registry may be the part that does not respond.
 func IsSilent(err error) bool { return IsAway(err) || status.Code(err) == codes.DeadlineExceeded }

@@ -22,7 +22,7 @@ type Snapshot struct {
 type Limits struct {
 	// Pulls is the maximum number of concurrent runs; 0 or less means no limit.
 	Pulls int
-	// FillPercent is the usage of the image file system from which on nothing is pulled; 0 means no limit.
+	// FillPercent is the usage of the image file system at which pulls stop; 0 means no limit.
 	FillPercent int
 }
 
@@ -44,7 +44,7 @@ type Want struct {
 	Key
 	// Ref is the reference of the image in the runtime. Two wants with one Ref are for the same image.
 	Ref string
-	// Invalid is why there is no such image; the want fails with it immediately.
+	// Invalid is the reason why there is no such image; the want fails with it immediately.
 	Invalid string
 	// Always reports whether to query the registry even if the image is present.
 	Always bool
@@ -94,7 +94,7 @@ func (w *Want) ends(s *State) (time.Time, bool) {
 
 // Facts are observations of the node.
 type Facts struct {
-	// Down is why the runtime does not respond, or "". No run is started while it is down.
+	// Down is the reason why the runtime does not respond, or "". No run is started while it is down.
 	Down string
 	// Present are the images on the node, by reference.
 	Present map[string]Image
@@ -125,7 +125,7 @@ type Run struct {
 	Until time.Time
 	// Progress is 0 to 100, if the runtime reports it.
 	Progress int
-	// Cancelled is why it was cancelled, or NotCancelled.
+	// Cancelled is the reason why it was cancelled, or NotCancelled.
 	Cancelled Cause
 	Result    Result
 	// Text is the ID of the image of a Done run, and the error of a Failed or Lost run.

@@ -23,7 +23,7 @@ type Action struct {
 	Key   Key
 	Ref   string
 	Until time.Time
-	// Cause is why a run is cancelled.
+	// Cause is the reason why a run is cancelled.
 	Cause Cause
 }
 
@@ -37,7 +37,7 @@ const (
 	Cancel
 )
 
-// Cause is why a run is cancelled.
+// Cause is the reason why a run is cancelled.
 type Cause uint8
 
 const (
