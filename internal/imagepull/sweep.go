@@ -231,7 +231,7 @@ func (s *Sweep) trustedTime(t *metav1.Time, ordered time.Time) time.Time {
 	return t.Time
 }
 
-// pulling reports whether the node says that it pulls something that is wanted.
+// pulling reports whether the node reports the pull of a wanted image.
 func (s *Sweep) pulling() bool {
 	for name, image := range s.Image.Spec.Images {
 		for i := range image.Tags {
