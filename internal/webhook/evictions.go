@@ -21,8 +21,8 @@ import (
 )
 
 // evictions keeps pods of Advanced DaemonSets on their nodes when a node is drained, in namespaces that ask for that (everynode.KeepDaemonPods). Tools skip the
-// pods of a DaemonSet of apps/v1 when they drain a node, and know no other kind. They take the answer "not found" for a pod that is gone, and continue;
-// after any other answer they try again, or give up.
+// pods of a DaemonSet of apps/v1 when they drain a node, and know no other kind. They treat the answer "not found" as success, and continue; after any other
+// answer they try again, or abort.
 //
 // A pod stays only where it would come back: on a node with a taint that it does not tolerate, as one that an autoscaler removes, it is evicted, because such
 // tools wait until it is gone.
@@ -35,7 +35,7 @@ func newEvictions(client corev1client.CoreV1Interface) *evictions {
 	return &evictions{client: client, turns: &turns{free: checksAtOnce, atMost: waitingChecks, waiting: map[string][]chan struct{}{}}}
 }
 
-// Handle implements admission.Handler. Where it cannot know, it allows: an eviction is what was asked for.
+// Handle implements admission.Handler. If it cannot decide, it allows the eviction, because the client requested it.
 func (e *evictions) Handle(ctx context.Context, request admission.Request) admission.Response {
 	if request.Resource.Resource != "pods" || request.SubResource != "eviction" || request.Operation != admissionv1.Create {
 		return admission.Allowed("")
@@ -57,7 +57,7 @@ func (e *evictions) Handle(ctx context.Context, request admission.Request) admis
 	return response
 }
 
-// tolerated reports whether a pod would come back to its node. The manager may list nodes, and not get one.
+// tolerated reports whether a pod would be created again on its node. The manager has the right to list nodes, but not to get one.
 func (e *evictions) tolerated(ctx context.Context, pod *corev1.Pod) bool {
 	found, err := e.client.Nodes().List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", pod.Spec.NodeName).String()})
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Collecting handles the API server's warnings to a client: those to a request that collects them go there, for they are about
-// what others have written; all others go to Otherwise, which logs them if it is nil.
+// Collecting handles the API server's warnings to a client: if a request collects its warnings, they are
+// stored there, because they concern the input of another client; all others go to Otherwise, which logs them
+// if it is nil.
 type Collecting struct {
 	Otherwise rest.WarningHandlerWithContext
 }
@@ -48,7 +49,7 @@ func (c *collection) add(code int, text string) {
 	c.texts = append(c.texts, text)
 }
 
-// collect returns a context for requests about a PodTemplate, and what they were warned of, with paths below spec.
+// collect returns a context for requests about a PodTemplate, and the warnings to these requests, with paths below spec.
 func collect(ctx context.Context) (collecting context.Context, warnings func() []string) {
 	into := &collection{}
 	return context.WithValue(ctx, collectionKey{}, into), func() (texts []string) {
