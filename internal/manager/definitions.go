@@ -26,9 +26,11 @@ var errAgain = errors.New("beginning again")
 // errDefinitions is such an error.
 var errDefinitions = fmt.Errorf("CRDs have come, gone or changed hands: %w", errAgain)
 
-// definitionWatch ends with errDefinitions when a CRD of the dialect of OpenKruise comes that was missing, or goes, also when it has been deleted and created
-// again between two looks, when one becomes Everynode's, or ceases to be, and when CRDs can be read that could not. None of that is a reason to keep the other dialects from their work, nor to wait for a person: what a manager serves does not depend on when
-// it was started. It runs in every manager, whether it leads or not.
+// definitionWatch ends with errDefinitions when a CRD of the dialect of OpenKruise is created or deleted
+// (also when it was deleted and created again between two checks), when its ownership changes between
+// Everynode and others, and when CRDs become readable. None of these is a reason to stop the other dialects,
+// or to wait for a user: what a manager serves does not depend on when it was started. It runs in every
+// manager, whether it leads or not.
 type definitionWatch struct {
 	client dynamic.Interface // nil if the dialect was not requested
 	known  definitions

@@ -62,7 +62,7 @@ type leader struct {
 	notices    *notifications.Sender
 	// files are read again when they change.
 	files []*endpoint.Follower
-	// upstream is whether another controller keeps the pods of apps/v1; nil if that is not looked for.
+	// upstream reports whether another controller manages the pods of apps/v1; nil if this is not checked.
 	upstream func() bool
 
 	namespace  string
@@ -73,7 +73,7 @@ type leader struct {
 	working, synced atomic.Bool
 	// late reports whether the sets of the dialect kruise are not read yet, while the others are served.
 	late atomic.Bool
-	// restored is why everything must be read again, or nil. abandon stops all work, and is set by Start.
+	// restored is the reason why everything must be read again, or nil. abandon stops all work, and is set by Start.
 	restored atomic.Pointer[restoredError]
 	abandon  context.CancelFunc
 }

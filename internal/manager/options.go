@@ -57,7 +57,7 @@ type options struct {
 	notificationTargets string
 	targets             *notifications.Targets
 
-	// leftOut is why the dialect kruise is not served although it was requested.
+	// leftOut is the reason why the dialect kruise is not served although it was requested.
 	leftOut error
 	// definitions are the CRDs of that dialect; features that need a missing one are not served.
 	definitions definitions

@@ -120,7 +120,7 @@ type definitions struct {
 	unreadable bool
 	// uids are the UIDs of the CRDs that were read, by name. A CRD that was deleted and created again has lost its objects, and has another UID.
 	uids map[string]types.UID
-	// prevent is why the dialect cannot be served; nil if it can.
+	// prevent is the reason why the dialect cannot be served; nil if it can.
 	prevent error
 }
 

@@ -15,9 +15,10 @@ import (
 // cautiousQPS is the limit of --kube-api-qps=0 where the API server itself does not share its capacity between clients.
 const cautiousQPS = 50
 
-// rate is the rate limit of all controllers together. With --kube-api-qps=0 it limits only while the API server has no priority and fairness, which
-// its answers show: then nothing else keeps the manager from holding up other clients. How many writes are under way at once is
-// limited in any case, by what the API server bears (apply.Window).
+// rate is the rate limit of all controllers together. With --kube-api-qps=0 it limits only while the API
+// server has no priority and fairness, which its responses show: then nothing else prevents the manager from
+// delaying other clients. The number of writes in flight is always limited, by the capacity of the API server
+// (apply.Window).
 type rate struct {
 	flowcontrol.RateLimiter
 	fair atomic.Bool
