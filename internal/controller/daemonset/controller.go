@@ -57,7 +57,7 @@ type Options struct {
 	Notices   Notices
 	// Late is whether the sets of an optional dialect have not been read yet, while the others are served; it may be nil.
 	Late func() bool
-	// UpstreamWorks is whether kube-controller-manager keeps the pods of apps/v1, and not this manager; nil where it does not.
+	// UpstreamWorks reports whether kube-controller-manager, and not this manager, manages the pods of apps/v1; nil if it never does.
 	UpstreamWorks func() bool
 	// Wake asks for a pass for a set because another one has decided; nil for Enqueue.
 	Wake func(key clustercache.Key)
@@ -264,7 +264,7 @@ type pass struct {
 	key   clustercache.Key
 	w     *dialect.Workload
 	state *state
-	// result is what became of the plan.
+	// result is the result of the plan.
 	result executor.Result
 	// rules are the policies that apply, and marked is whether a policy has governed the set.
 	rules  Governance

@@ -16,7 +16,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// observed is what is known of a history that another controller writes.
+// observed is what is known about a history that another controller writes.
 type observed struct {
 	// read names the template for which the history was read from the API server itself, and what was the newest revision then.
 	read string

@@ -67,7 +67,7 @@ type governed struct {
 	last *v1alpha1.SetStatus
 	// at is when the last decision about it was made.
 	at time.Time
-	// watch is what that decision noted of nodes.
+	// watch contains the observations of nodes from that decision.
 	watch *policy.Watch
 	// clocks are the clocks of that decision.
 	clocks *policy.Clocks

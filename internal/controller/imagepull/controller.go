@@ -64,7 +64,7 @@ type Controller struct {
 	setbacks map[types.UID]map[string]setback
 }
 
-// setback is why a NodeImage was not changed, or why that is not known: unclear is how many answers in a row were not clear.
+// setback is the reason why a NodeImage was not changed, or why that is not known: unclear is how many answers in a row were not clear.
 type setback struct {
 	why     string
 	refused bool
@@ -250,7 +250,7 @@ func (c *Controller) snapshot(ctx context.Context, job *v1beta1.ImagePullJob) (*
 	return s, err
 }
 
-// editResult is what became of edits.
+// editResult is the result of edits.
 type editResult struct {
 	// outdated is whether a NodeImage has changed since it was read, after which the pass is repeated. refused
 	// are the changes that the API server has refused, or has several times not answered clearly. notBegun is
