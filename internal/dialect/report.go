@@ -23,7 +23,7 @@ type Report struct {
 	Plan     *rollout.Plan
 	// Problems are those that were found only now, in addition to those of the Workload: what the object asks for is not available here.
 	Problems []Problem
-	// Failure is why nothing was done about the plan: the API server has refused what must come before.
+	// Failure is the reason why nothing was done about the plan: the API server has refused what must come before.
 	Failure error
 	// Governed is the effect of a rollout policy on the set; nil without a policy.
 	Governed *Governed

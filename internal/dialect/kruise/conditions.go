@@ -58,7 +58,7 @@ type Observation struct {
 	// Paused is whether the specification pauses updates.
 	Paused   bool
 	Problems []dialect.Problem
-	// Failure is why nothing was done about the plan; nil if it was.
+	// Failure is the reason why nothing was done about the plan; nil if it was.
 	Failure error
 	// Governed is the effect of a rollout policy on the set; nil without a policy.
 	Governed *dialect.Governed
