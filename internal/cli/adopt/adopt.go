@@ -46,7 +46,7 @@ func (v *verb) adopt(ctx context.Context, c *options.Clients) error {
 	return v.migrateStorage(ctx, c, len(foreign) > 0)
 }
 
-// warnOfTheWayBack names the CRDs that do not have the version in which objects are stored from now on: to put them back, objects must first be stored in another version.
+// warnOfTheWayBack lists the CRDs without the version in which objects are now stored: before these CRDs can be restored, objects must be stored in another version.
 func (v *verb) warnOfTheWayBack(all []foreign) {
 	for _, one := range all {
 		if have := versionsOf(one.now); !slices.Contains(have, storedVersion) {

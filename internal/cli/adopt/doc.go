@@ -32,11 +32,11 @@ type verb struct {
 	change.Flags
 	back    bool
 	timeout time.Duration
-	// steps are the finished steps, for programs.
+	// steps are the finished steps, for machine-readable output.
 	steps []Step
 }
 
-// Step is one step, for programs.
+// Step is one step, for machine-readable output.
 type Step struct {
 	// Step is what was done, or would be done.
 	Step   string `json:"step"`

@@ -209,7 +209,7 @@ func (s *situation) earlier(decision v1alpha1.Decision, wave string) *v1alpha1.R
 	return nil
 }
 
-// valid reports whether the manager counts a decision for the attempt that is active. A rejection is for all attempts.
+// valid reports whether the manager counts a decision for the active attempt. A rejection applies to all attempts.
 func (s *situation) valid(a *v1alpha1.RolloutApproval) bool {
 	return a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == s.status.TargetNumber &&
 		(a.Spec.Decision == v1alpha1.Reject || max(a.Status.Attempt, 1) == max(s.status.Attempt, 1))

@@ -18,7 +18,7 @@ type cell struct {
 	Verdict string `json:"v"`
 	// Reason is the sentence of the verdict with its details, if there are any.
 	Reason string `json:"r,omitempty"`
-	// NotReady is since when the node is not ready, in seconds since 1970; 0 if it is.
+	// NotReady is when the node became not ready, in seconds since 1970; 0 if it is ready.
 	NotReady int64 `json:"x,omitempty"`
 	Gone     bool  `json:"gone,omitempty"`
 	// Charged is whether the node uses the budget.
@@ -109,7 +109,7 @@ func cellOf(m *inspect.Evaluation, i int, facets []facet) cell {
 	return c
 }
 
-// restarts are how often containers were restarted, in pods of the revision that nodes are updated to, and in others.
+// restarts counts the restarts of containers, in pods of the new revision and in others.
 type restarts struct {
 	New     int `json:"new"`
 	Old     int `json:"old"`

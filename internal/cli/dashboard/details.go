@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// detailsPace is how long what was read of a set is shown; detailsPatience is how long reading it may take.
+	// detailsPace is how long the details of a set are shown before they are read again; detailsPatience is the timeout of the read.
 	detailsPace     = 5 * time.Second
 	detailsPatience = 5 * time.Second
 	// mostEvents is the maximum number of events that are shown.

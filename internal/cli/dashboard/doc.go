@@ -5,12 +5,13 @@
 // It watches the cluster with the rights of the user, and serves a page (static, built from web), JSON, and server-sent events.
 //
 // Vocabulary: a page is the list of sets, one set or one node; a frame is a page at one moment; a hub makes the frames of a page while it is
-// viewed; a viewer is a window that follows a page; a recording is what the nodes of a set were like in the last hours.
+// viewed; a viewer is a window that follows a page; a recording contains the states of the nodes of a set in the last hours.
 //
 // Rule: it shows what the other commands show. It reads with inspect.WatchAll, decides with the manager's decision, and takes its texts from view
-// and inspect. It reads no Secrets, and keeps nothing for a viewer but the last frame that the viewer got. Without a viewer no frames are made; only
-// the recorder goes on, for sets whose page was opened, within its bounds. A server serves one user with one credential, so what it keeps was read
-// with the rights of the user who gets it: kubectl everynode dashboard has one server, and in the cluster the portal has one for each token.
+// and inspect. It reads no Secrets, and keeps nothing for a viewer but the last frame that the viewer got. Without a viewer no frames are made;
+// only the recorder continues, for sets whose page was opened, within its limits. A server serves one user with one credential, so what it keeps
+// was read with the rights of the user who gets it: kubectl everynode dashboard has one server, and in the cluster the portal has one for each
+// token.
 package dashboard
 
 import (

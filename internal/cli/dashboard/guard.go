@@ -41,7 +41,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 type gate struct {
 	// scheme is the scheme of the page's URL.
 	scheme string
-	// ownHost is whether a Host header names the dashboard; elsewhere is the answer if it does not.
+	// ownHost is whether a Host header names the dashboard; elsewhere is the response if it does not.
 	ownHost   func(host string) bool
 	elsewhere string
 }
@@ -82,7 +82,8 @@ func same(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// protect sets the headers of every answer, and rejects requests that were meant for another host: a name that another site lets point here (DNS rebinding).
+// protect sets the headers of every answer, and rejects requests that were meant for another host: a name of
+// another site that resolves to this host (DNS rebinding).
 func (g *gate) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -118,7 +119,7 @@ func withBody(largest int64, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// readBody reads the body of a request, which must arrive soon. What follows may take longer: a deadline that passes would end the request.
+// readBody reads the body of a request, which must arrive soon. Later steps may take longer; an expired deadline would end the request, so it is removed.
 func readBody(w http.ResponseWriter, r *http.Request, largest int64) ([]byte, error) {
 	out := http.NewResponseController(w)
 	// A server that cannot set a deadline has none.

@@ -24,7 +24,7 @@ import (
 // InCluster is the name of the command that serves the dashboard in the cluster.
 const InCluster = "dashboard"
 
-// requestPatience is how long the answer to a request may take that is not a stream.
+// requestPatience is the timeout of a request that is not a stream.
 const requestPatience = 5 * time.Minute
 
 // inCluster is the command line of the dashboard in the cluster.
@@ -101,7 +101,7 @@ func (a *inCluster) check() error {
 	return nil
 }
 
-// isHost reports whether a text is a host name or an address, maybe with a port.
+// isHost reports whether a text is a host name or an address, with an optional port.
 func isHost(text string) bool {
 	name, port, err := net.SplitHostPort(text)
 	if err != nil {

@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	// checkPace is the time between two checks of the token and of the rights of a session. unverifiedFor is how long a session goes on while the cluster does not
-	// answer these checks.
+	// checkPace is the time between two checks of the token and of the rights of a session. unverifiedFor is how
+	// long a session continues while the cluster does not answer these checks.
 	checkPace     = 15 * time.Second
 	unverifiedFor = 10 * time.Minute
-	// idleFor is how long a session goes on without requests.
+	// idleFor is how long a session continues without requests.
 	idleFor = time.Hour
-	// reviewPatience is how long the cluster may take to say whose token it is, startPatience how long the first read of the cluster may take.
+	// reviewPatience is the timeout of a token review, startPatience the timeout of the first read of the cluster.
 	reviewPatience = 10 * time.Second
 	startPatience  = time.Minute
 	// mostReviews is the maximum number of tokens that are checked at a time, mostOfUser that of sessions of one user.
@@ -283,8 +283,8 @@ func (p *portal) start(s *session) error {
 	return nil
 }
 
-// attend checks a session until it must end, and returns why. The API server checks the rights of a watch only when it begins, so a watch alone would go on with
-// a token that has expired.
+// attend checks a session until it must end, and returns why. The API server checks the rights of a watch
+// only when it begins, so a watch alone would continue with an expired token.
 func (p *portal) attend(s *session) error {
 	verified := p.o.Now()
 	for wait(s.ctx, p.pace, nil) {

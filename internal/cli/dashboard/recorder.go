@@ -93,7 +93,7 @@ func (r *recorder) due(now time.Time) (keys []clustercache.Key) {
 	return keys
 }
 
-// take records a look at a set. A set that was deleted and made again is another one.
+// take records a look at a set. A set that was deleted and created again is another set.
 func (r *recorder) take(key clustercache.Key, uid types.UID, now time.Time, nodes []nodeState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,8 +118,8 @@ func (r *recorder) forget(key clustercache.Key) {
 	}
 }
 
-// bound folds changes while there are too many entries: always those of the set that has most. Without changes, it drops the recording of the set that
-// was not viewed for longest.
+// bound merges changes while there are too many entries: always those of the set with the most. If there are
+// no changes, it drops the recording of the set that was not viewed for the longest time.
 func (r *recorder) bound() {
 	for {
 		total, largest := 0, clustercache.Key{}

@@ -26,7 +26,7 @@ const (
 // moment is a time in milliseconds since 1970.
 type moment int64
 
-// state is what a node was like at one time, as far as it is recorded.
+// state is the recorded state of a node at one time.
 type state struct {
 	verdict  rollout.VerdictKind
 	revision string // of the newest pod; empty if there is none
@@ -39,7 +39,7 @@ type nodeState struct {
 	state
 }
 
-// change is what a node became at one time. gone is whether the set no longer concerns it.
+// change is a new state of a node at one time. gone reports whether the set no longer concerns the node.
 type change struct {
 	at moment
 	nodeState
@@ -49,7 +49,7 @@ type change struct {
 // gap is a time in which nothing is known.
 type gap struct{ from, to moment }
 
-// recording is what the nodes of a set were like: a picture at its begin, and what has changed since. It is bounded: the oldest changes become part of the picture.
+// recording contains the states of the nodes of a set: an initial picture, and the changes since then. It is bounded: the oldest changes become part of the picture.
 type recording struct {
 	uid types.UID
 	// began is the time of base, seen that of now, which was the last look.
@@ -165,7 +165,7 @@ type past struct {
 	States []pastState `json:"states"`
 	// Base contains the state of each node at the beginning, and -1 for nodes that the set did not select.
 	Base []int `json:"base"`
-	// Changes has three numbers for each change: the time since the begin, the node and its state.
+	// Changes has three numbers for each change: the time since the beginning, the node and its state.
 	Changes []int64     `json:"changes"`
 	Gaps    [][2]moment `json:"gaps"`
 }

@@ -60,7 +60,7 @@ type server struct {
 	recorder  *recorder
 	context   string
 	namespace string
-	// leftOut is what is not shown because rights are missing; empty if a terminal has shown it.
+	// leftOut lists what is not shown because of missing rights; empty if a terminal has shown it.
 	leftOut string
 	// verbs makes the plugin.
 	verbs func(*options.Options) *cobra.Command
@@ -96,7 +96,7 @@ func (s *server) note(key clustercache.Key) {
 	s.hubs.touch(func(page string) bool { return page == own || !strings.HasPrefix(page, setPrefix) })
 }
 
-// unread is why the page may be incomplete; empty if it is not.
+// unread is the reason why the page may be incomplete; empty if it is not.
 func (s *server) unread() string {
 	return strings.TrimSpace(s.leftOut + s.fleet.Unread())
 }
@@ -110,7 +110,7 @@ func (s *server) takeChanged() map[clustercache.Key]bool {
 	return changed
 }
 
-// lost is why the page may be outdated; empty if it is not.
+// lost is the reason why the page may be outdated; empty if it is not.
 func (s *server) lost() string {
 	err := s.fleet.Lost()
 	if request := (*url.Error)(nil); errors.As(err, &request) {

@@ -20,14 +20,14 @@ type head struct {
 	Advanced bool `json:"advanced"`
 	// Missing is whether the set does not exist any more.
 	Missing bool `json:"missing,omitempty"`
-	// Waits are why nodes wait, with the first of them.
+	// Waits are the reasons why nodes wait, with the first of them.
 	Waits []waitRow `json:"waits"`
 	// Aside is the number of nodes that need no pod and have none.
 	Aside    int      `json:"aside"`
 	Restarts restarts `json:"restarts"`
 	// Next describes the next action and when it happens, as text.
 	Next string `json:"next,omitempty"`
-	// Unread and Lost are why the page may be incomplete, or outdated.
+	// Unread and Lost are the reasons why the page may be incomplete, or outdated.
 	Unread string `json:"unread,omitempty"`
 	Lost   string `json:"lost,omitempty"`
 }
@@ -65,8 +65,9 @@ type revisionRow struct {
 	Images  []string `json:"images,omitempty"`
 	// Current is whether it has the template of the set.
 	Current bool `json:"current,omitempty"`
-	// Failed is why it has failed, as the status of the policy reports. Marked is the message of a mark that this status does not confirm: it counts for nothing, and
-	// others than the manager can have written it.
+	// Failed is the reason why it has failed, as the status of the policy reports. Marked is the message of a
+	// mark that this status does not confirm: it has no effect, and may have been written by another client than
+	// the manager.
 	Failed string `json:"failed,omitempty"`
 	Marked string `json:"marked,omitempty"`
 }

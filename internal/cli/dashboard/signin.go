@@ -108,7 +108,7 @@ func namespaceOf(r *http.Request) string {
 	return cookie.Value
 }
 
-// postSession takes a token and a namespace, each of which may be left out: a proxy may send the token.
+// postSession accepts a token and a namespace. Both are optional: a proxy may send the token.
 func (p *portal) postSession(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Token     string `json:"token"`
@@ -180,7 +180,7 @@ func (p *portal) session(w http.ResponseWriter, r *http.Request, s *session) {
 	answer(w, whoAmI{s.user, s.key.namespace, r.Header.Get("Authorization") == ""})
 }
 
-// refuse answers a request without a session. ask is what the page can ask the user for.
+// refuse answers a request without a session. ask lists what the page can ask the user for.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	code, ask := http.StatusServiceUnavailable, ""
 	switch {

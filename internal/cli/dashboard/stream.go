@@ -49,7 +49,7 @@ func (f *frame) sort() {
 	slices.SortFunc(f.items, func(a, b item) int { return strings.Compare(a.key, b.key) })
 }
 
-// message is what a viewer receives: everything, or what differs from the last message.
+// message is a message to a viewer: everything, or the differences from the last message.
 type message struct {
 	Full  bool                       `json:"full,omitempty"`
 	Parts map[string]json.RawMessage `json:"parts,omitempty"`
@@ -95,14 +95,14 @@ func (f *frame) since(last *frame) message {
 }
 
 const (
-	// silence is the maximum time without a line to a viewer: so a connection that is cut is noticed.
+	// silence is the maximum time without a line to a viewer, so that a broken connection is detected.
 	silence = 15 * time.Second
 	// writePatience is how long a viewer may take to accept a message.
 	writePatience = 10 * time.Second
 )
 
-// follow sends a viewer server-sent events until it leaves, is too slow, or the program ends. It keeps nothing for a viewer but the last frame that it got: while
-// it reads slowly, frames are skipped.
+// follow sends a viewer server-sent events until it leaves, is too slow, or the program ends. It keeps only
+// the last frame that the viewer got: if the viewer reads slowly, frames are skipped.
 func (h *hub) follow(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	header := w.Header()

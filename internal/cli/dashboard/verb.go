@@ -33,9 +33,9 @@ type verb struct {
 	arguments int
 	// reads is whether the verb changes nothing. Then its output is JSON.
 	reads bool
-	// planned is whether it applies a plan, which comes with the request. Then flags are those that the plan was made with.
+	// planned reports whether the command applies the plan in the request. Then flags are the flags of the command plan.
 	planned bool
-	// right is what the user must be allowed to do; empty for reading.
+	// right is the permission that the user needs; empty for reading.
 	right string
 }
 
@@ -99,7 +99,7 @@ type request struct {
 	Plan *plan.Document `json:"plan,omitempty"`
 }
 
-// outcome is what a verb has printed.
+// outcome is the output of a command.
 type outcome struct {
 	// Line is the command for a shell.
 	Line   string          `json:"line"`
@@ -107,7 +107,7 @@ type outcome struct {
 	Data   json.RawMessage `json:"data,omitempty"`
 	Notes  string          `json:"notes,omitempty"`
 	Error  string          `json:"error,omitempty"`
-	// Stale is what has changed since the plan to apply was made, so that it was not applied.
+	// Stale lists the changes since the plan was made, because of which it was not applied.
 	Stale []string `json:"stale,omitempty"`
 }
 
@@ -232,8 +232,8 @@ func (s *server) verb(w http.ResponseWriter, r *http.Request) {
 	answer(w, s.play(r.Context(), &asked, words, args))
 }
 
-// checkPlan checks that the plan of a request is for the set that the request names, and holds the edit that its flags make: a page that was made to send
-// something else can change no more with a plan than with the other verbs.
+// checkPlan checks that the plan of a request is for the set that the request names, and holds the edit that
+// its flags make: so a manipulated page cannot change more with a plan than with the other commands.
 func (s *server) checkPlan(ctx context.Context, asked *request) error {
 	d := asked.Plan
 	switch {
@@ -295,7 +295,7 @@ func (s *server) play(ctx context.Context, asked *request, words, args []string)
 	return result
 }
 
-// rights answers with why the user may not use verbs on a set: a text for each verb, and for each right, as right:change-policy.
+// rights returns the reasons why the user may not use commands on a set: a text for each command, and for each right, as right:change-policy.
 func (s *server) rights(w http.ResponseWriter, r *http.Request) {
 	key, err := keyOf(r)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"everynode.dev/everynode/internal/peers"
 )
 
-// forms is what is known of a cluster before an installation.
+// forms is what is known about a cluster before an installation.
 type forms struct {
 	// native is who reconciles the DaemonSets of apps/v1.
 	native nativeController
@@ -31,7 +31,7 @@ type forms struct {
 	taken []string
 }
 
-// nativeController is what is known of the DaemonSet controller of Kubernetes.
+// nativeController is what is known about the DaemonSet controller of Kubernetes.
 type nativeController uint8
 
 const (

@@ -150,7 +150,7 @@ func (p *installation) leader(ctx context.Context) []Finding {
 // settings are the visible settings of the manager.
 type settings struct {
 	dialects []string
-	// hidden is why the settings are unknown, or "".
+	// hidden is the reason why the settings are unknown, or "".
 	hidden string
 	// outside reports whether the webhooks use a URL.
 	outside bool

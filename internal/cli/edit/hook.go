@@ -248,7 +248,7 @@ func (v *verb) releaseOne(ctx context.Context, c *options.Clients, one *heldPod)
 	return change.Outcome{Object: object, Result: result, Done: "on " + one.pod.Spec.NodeName + " released: removed " + one.Hold.String()}, err
 }
 
-// heldRow is a waiting pod, for programs.
+// heldRow is a waiting pod, for machine-readable output.
 type heldRow struct {
 	Namespace  string            `json:"namespace"`
 	Set        string            `json:"set"`

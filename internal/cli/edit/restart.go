@@ -148,7 +148,8 @@ func (v *restart) recreate(set *resolver.Set) step {
 	}}
 }
 
-// inTemplate is the change that restarts containers in place. A restart is later than the one before, also if another clock has recorded that.
+// inTemplate returns the change that restarts containers in place. The time of a restart is later than that
+// of the previous one, even if another clock has recorded it.
 func (v *restart) inTemplate(set *resolver.Set) step {
 	return step{set, "restarted in place", func(object *unstructured.Unstructured) error {
 		annotations, _, err := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "annotations")

@@ -126,7 +126,7 @@ func unknown(node, sets string) error {
 	return fmt.Errorf("there is no node %s, and no pod of %s names it: see kubectl get nodes", node, sets)
 }
 
-// Line is one set on the node, for programs.
+// Line is one set on the node, for machine-readable output.
 type Line struct {
 	Namespace string `json:"namespace"`
 	Set       string `json:"set"`

@@ -43,7 +43,7 @@ func (s *subject) ask(ctx context.Context, c *options.Clients, e *Explanation) {
 	}
 }
 
-// saysOf returns the messages of a pod about why it is not ready, or not deleted.
+// saysOf returns the messages in a pod's status that explain why it is not ready, or not deleted.
 func saysOf(pod *corev1.Pod) []string {
 	var says []string
 	if pod.DeletionTimestamp != nil && len(pod.Finalizers) > 0 {

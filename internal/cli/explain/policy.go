@@ -49,7 +49,7 @@ func (s *subject) wave(k int) string {
 	return text
 }
 
-// byPolicy reports whether a policy is why the node waits.
+// byPolicy reports whether a policy is the reason why the node waits.
 func (s *subject) byPolicy() bool {
 	return s.verdict().Kind.OfPolicy()
 }

@@ -60,7 +60,7 @@ type Pod struct {
 	// Wanted reports whether the pod has the newest revision.
 	Wanted bool   `json:"wanted"`
 	State  string `json:"state"`
-	// Says are the messages of the pod about why it is not ready, or not deleted.
+	// Says are the messages in the pod's status that explain why it is not ready, or not deleted.
 	Says []string `json:"says,omitempty"`
 }
 

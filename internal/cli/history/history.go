@@ -20,7 +20,7 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// Entry is one revision, for programs.
+// Entry is one revision, for machine-readable output.
 type Entry struct {
 	Revision int64     `json:"revision"`
 	Name     string    `json:"name"`

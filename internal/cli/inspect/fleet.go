@@ -30,7 +30,7 @@ type Fleet struct {
 	mu    sync.Mutex // held while sets are evaluated
 	rules *governor
 	read  time.Time
-	// unread is why policies or approvals cannot be read.
+	// unread is the reason why policies or approvals cannot be read.
 	unread string
 }
 
@@ -152,13 +152,13 @@ func (f *Fleet) At(ctx context.Context, key clustercache.Key) (m *Evaluation, ok
 	return &Evaluation{View: view, Set: set, Plan: plan, Governance: governance}, true
 }
 
-// policyPatience is how long a read of the policies may take: sets are evaluated with the last ones meanwhile.
+// policyPatience is the timeout of a read of the policies: in the meantime, sets are evaluated with the last ones.
 const policyPatience = 5 * time.Second
 
-// fleetRereads is how long policies are used that were read: that is one request for all sets.
+// fleetRereads is how long policies are used before they are read again, with one request for all sets.
 const fleetRereads = time.Second
 
-// refresh reads the policies and approvals again from time to time, and for a new namespace. If that fails, the last ones are used on.
+// refresh reads the policies and approvals again from time to time, and for a new namespace. If that fails, the last ones remain in use.
 func (f *Fleet) refresh(ctx context.Context, namespace string) {
 	now := f.o.Now()
 	if f.rules != nil && now.Sub(f.read) < fleetRereads {
@@ -167,7 +167,7 @@ func (f *Fleet) refresh(ctx context.Context, namespace string) {
 		}
 	}
 	f.read = now
-	// What is read is for all who ask, also if the one who asks now leaves.
+	// The result is for all callers, even if the current caller leaves.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), policyPatience)
 	defer cancel()
 	rules := &governor{c: f.c, note: func(string, ...any) {}, fleet: f, read: map[string][]*policies.Policy{}, approved: map[string][]v1alpha1.RolloutApproval{}}
@@ -196,7 +196,7 @@ func (f *Fleet) refresh(ctx context.Context, namespace string) {
 	}
 }
 
-// Unread is why policies or approvals cannot be read; empty if they can.
+// Unread is the reason why policies or approvals cannot be read; empty if they can.
 func (f *Fleet) Unread() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

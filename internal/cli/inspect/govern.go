@@ -17,13 +17,13 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Governance is what the rollout policies of a set come to.
+// Governance is the effect of the rollout policies on a set.
 type Governance struct {
 	Set policy.Set
 	// Policies are those that apply to the set, and Approvals those of the namespace.
 	Policies  []*policies.Policy
 	Approvals []v1alpha1.RolloutApproval
-	// Stored is what the status of the first policy has of the set, Now what it would be by our own reading; both may be nil.
+	// Stored is the entry of the set in the status of the first policy, Now the entry that our own evaluation gives; both may be nil.
 	Stored, Now *v1alpha1.SetStatus
 	// Neighbours are the other sets of the concurrency group; nil without one.
 	Neighbours *policy.Neighbours
@@ -40,7 +40,7 @@ type governor struct {
 	approved map[string][]v1alpha1.RolloutApproval
 	// known are the sets of concurrency groups, by namespace.
 	known map[string][]policy.Neighbour
-	// fleet, if not nil, has all sets: then those of a concurrency group are not read again.
+	// fleet, if not nil, has all sets: then the sets of a concurrency group are not read again.
 	fleet *Fleet
 }
 
@@ -90,7 +90,7 @@ func (g *governor) approvals(ctx context.Context, namespace string) []v1alpha1.R
 	return all
 }
 
-// Govern puts into a Snapshot what the policies allow, as the manager does, and stores what follows.
+// Govern applies the policies to a Snapshot, as the manager does, and stores the results.
 func (g *Governance) Govern(view *live.View) {
 	g.Adopt(view)
 	in := g.Input(view)
@@ -108,7 +108,7 @@ func (g *Governance) Govern(view *live.View) {
 	out.Enter(&view.Snapshot, view.Changes())
 }
 
-// Adopt makes a set of which another controller keeps the pods one that is updated by deletes, if the policy reports that a manager does that.
+// Adopt converts a set whose pods another controller manages into one that is updated by deletes, if the policy reports that a manager does this.
 func (g *Governance) Adopt(view *live.View) {
 	if g.Stored == nil || g.Stored.Enforcement != v1alpha1.EnforcementOnDelete {
 		return
@@ -181,8 +181,8 @@ func WavesOf(in policy.Input, p *policy.Policy) []int {
 	return found
 }
 
-// Marked returns the revisions of an input, with the mark that the first decision would ask for: if none has a mark, or another one than the committed revision has
-// the newest.
+// Marked returns the revisions of an input, with the mark that the first decision would request: if no
+// revision has a mark, or if the newest mark is not on the committed revision.
 func Marked(in policy.Input) []policy.Revision {
 	anyMark := slices.ContainsFunc(in.Revisions, func(r policy.Revision) bool { return r.Committed > 0 })
 	out := policy.Decide(&in)

@@ -16,8 +16,9 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// neighbours returns what is known of the other sets of the concurrency group of a policy that applies to a set; nil without a group. Nodes of which it is not
-// known whether an update made them unavailable do not count, as the manager counts them after a while.
+// neighbours returns what is known about the other sets in the concurrency group of a policy that applies to
+// a set; nil without a group. Nodes do not count if it is not known whether an update made them unavailable;
+// the manager reaches the same result after a while.
 func (g *governor) neighbours(ctx context.Context, set *resolver.Set, own *policy.Policy, now rollout.Time) *policy.Neighbours {
 	if own.Group == nil {
 		return nil
@@ -112,7 +113,7 @@ func (g *Governance) unserved() bool {
 	return g.Stored != nil && g.Stored.Enforcement == v1alpha1.EnforcementNone
 }
 
-// ReadGroup reads what is known of the concurrency group of the first policy, which need not exist in the cluster.
+// ReadGroup reads the concurrency group of the first policy, which need not exist in the cluster.
 func (g *Governance) ReadGroup(ctx context.Context, o *options.Options, c *options.Clients, set *resolver.Set) {
 	rules := &governor{c: c, note: o.Note}
 	rules.of(ctx, set)

@@ -26,7 +26,7 @@ type Evaluation struct {
 	live.View
 	Set  *resolver.Set
 	Plan rollout.Plan
-	// Governance is what the rollout policies of the set come to.
+	// Governance is the effect of the rollout policies on the set.
 	Governance Governance
 }
 
@@ -118,7 +118,7 @@ func Explain(err error) error {
 // rereads is how long policies are used that were read while a set is watched.
 const rereads = 3 * time.Second
 
-// groupRereads is how long is used what was read of the other sets of a concurrency group: that is a list of all pods of the namespace.
+// groupRereads is how long data of the other sets of a concurrency group is used before it is read again, with a list of all pods of the namespace.
 const groupRereads = 15 * time.Second
 
 // Watched is a set that is watched, with its policies.
@@ -127,7 +127,7 @@ type Watched struct {
 	governance Governance
 }
 
-// Policy is what the rollout policy of the set has come to in the last evaluation; nil without one.
+// Policy is the effect of the rollout policy on the set in the last evaluation; nil without a policy.
 func (w *Watched) Policy() *PolicyReport { return w.governance.Report() }
 
 // Watch watches one set; see live.Watch. Its policies are read again from time to time, without notes about what cannot be read.

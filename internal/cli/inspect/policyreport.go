@@ -12,7 +12,7 @@ import (
 	"everynode.dev/everynode/internal/policy"
 )
 
-// PolicyReport is what the rollout policy of a set reports, for programs.
+// PolicyReport is the report of the rollout policy of a set, for machine-readable output.
 type PolicyReport struct {
 	Name      string `json:"name"`
 	Namespace string `json:"-"`

@@ -11,7 +11,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Report is one set at one moment, for programs.
+// Report is one set at one moment, for machine-readable output.
 type Report struct {
 	Set       string `json:"set"`
 	Namespace string `json:"namespace"`

@@ -89,7 +89,7 @@ func (f *Fleet) Keys() []clustercache.Key {
 // WorkloadOf returns the latest state of a set, or nil if it does not exist.
 func (f *Fleet) WorkloadOf(key clustercache.Key) *dialect.Workload { return f.index.Workload(key) }
 
-// Govern says that a rollout policy may hold nodes of a set back: then what a node had before matters.
+// Govern records that a rollout policy may hold nodes of a set: then the previous revision of a node matters.
 func (f *Fleet) Govern(key clustercache.Key) { f.index.Govern(key, true) }
 
 // Evaluate returns what is known about a set at now, without a decision; ok is false if the set does not exist.

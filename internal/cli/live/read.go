@@ -146,7 +146,7 @@ func each[T any](ctx context.Context, list pager.ListPageFunc, failure ListError
 // Nodes returns the nodes of the cluster, sorted by name.
 func (r *Reading) Nodes() []corev1.Node { return r.nodes }
 
-// Govern records that a rollout policy may hold nodes of a set back: then what a node had before matters.
+// Govern records that a rollout policy may hold nodes of a set: then the previous revision of a node matters.
 func (r *Reading) Govern(key clustercache.Key) { r.index.Govern(key, true) }
 
 // Evaluate returns what is known about a set at now; ok is false for a set that was not read.

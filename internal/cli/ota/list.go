@@ -59,7 +59,7 @@ func newList(o *options.Options) *cobra.Command {
 	return c
 }
 
-// Row is a pod that is upgraded one by one, for programs.
+// Row is a pod that is upgraded one by one, for machine-readable output.
 type Row struct {
 	Namespace   string `json:"namespace"`
 	Set         string `json:"set"`

@@ -84,7 +84,7 @@ type Applied struct {
 	Revision   string `json:"revision"`
 	Generation int64  `json:"generation"`
 	DryRun     bool   `json:"dryRun,omitempty"`
-	// Policy is what has become of the policy of the plan, with --with-policy.
+	// Policy is the result of the policy of the plan, with --with-policy.
 	Policy *AppliedPolicy `json:"policy,omitempty"`
 	// Unchanged is whether the plan does not edit the set.
 	Unchanged bool `json:"unchanged,omitempty"`

@@ -29,9 +29,9 @@ type Policy struct {
 	Waves []PolicyWave `json:"waves"`
 	// Alerts is whether alerts can hold the rollout. The times assume that none does.
 	Alerts bool `json:"alerts,omitempty"`
-	// Failure is by what the policy judges the new revision, and what it does if that fails; nil if it does not judge it.
+	// Failure defines how the policy judges the new revision, and what it does after a failure; nil if it does not judge it.
 	Failure *Judgement `json:"failure,omitempty"`
-	// Holds is why the policy lets nothing start, at the end of the plan; empty if all waves pass.
+	// Holds is the reason why the policy lets nothing start, at the end of the plan; empty if all waves pass.
 	Holds string `json:"holds,omitempty"`
 }
 
@@ -49,7 +49,7 @@ type PolicyWave struct {
 	Approval bool `json:"approval,omitempty"`
 	// Analysis names the analyses that must pass before the wave ends. The times assume that they pass at once.
 	Analysis []string `json:"analysis,omitempty"`
-	// After names the waves before this one whose approval is missing: this one starts not before a person decides.
+	// After names the waves before this one whose approval is missing: this one does not start before a user decides.
 	After []string `json:"after,omitempty"`
 }
 
@@ -66,8 +66,9 @@ type governor struct {
 	waves     []waveTimes
 	last      *v1alpha1.SetStatus
 	places    []int
-	// watch is what the last decision noted of nodes. reached are the nodes that have had the new revision, failedAt is when it failed, undone whether nodes
-	// return to the committed one then, and back when all have it.
+	// watch contains the observations of nodes from the last decision. reached are the nodes that have had the
+	// new revision, failedAt is when it failed, undone reports whether nodes then return to the committed one,
+	// and back is when all have it.
 	watch          *policy.Watch
 	clocks         *policy.Clocks
 	reached        map[string]bool

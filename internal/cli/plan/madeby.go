@@ -15,8 +15,9 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// MadeBy returns an error unless these flags of the command plan make the edit of the document. So a program that offers some flags only accepts no document with
-// another edit. The flags are compared with the set as it is now. A set that has changed since is not an error here: apply refuses the plan for that.
+// MadeBy returns an error unless these flags of the command plan make the edit of the document. So a program
+// that offers only some flags accepts no document with another edit. The flags are compared with the set as
+// it is now. A set that has changed since is not an error here: apply refuses the plan for that.
 func (d *Document) MadeBy(ctx context.Context, c *options.Clients, flags map[string]string) error {
 	if d.Edit.Type == typeCreate {
 		return options.Usagef("the plan creates %s: apply it with `%s apply --plan FILE`", d.Set, options.Program)

@@ -92,7 +92,7 @@ func (f *prediction) usePolicy(ctx context.Context, o *options.Options, c *optio
 	g := inspect.Governance{Set: set, Policies: []*policies.Policy{f.policy}}
 	var err error
 	if g.Approvals, err = policies.Approvals(ctx, c, set.Namespace); err != nil {
-		g.Approvals = nil // none of them is about this policy, or it is not known: they are assumed to be missing
+		g.Approvals = nil // none of them concerns this policy, or that is not known: they are assumed to be missing
 	}
 	g.ReadGroup(ctx, o, c, f.named)
 	f.governance, f.view.Snapshot.Set.MaxUnavailable = g, f.view.Workload.Set.MaxUnavailable // without the limit of another policy
@@ -102,7 +102,7 @@ func (f *prediction) usePolicy(ctx context.Context, o *options.Options, c *optio
 	return nil
 }
 
-// storedPolicy returns the policy of the cluster with the name of another one; nil if there is none.
+// storedPolicy returns the policy in the cluster with the same name; nil if there is none.
 func storedPolicy(ctx context.Context, c *options.Clients, named *v1alpha1.RolloutPolicy) (*policies.Policy, error) {
 	all, err := policies.List(ctx, c, named.Namespace)
 	if at := slices.IndexFunc(all, func(p *policies.Policy) bool { return p.Typed.Name == named.Name }); at >= 0 {
@@ -138,7 +138,7 @@ func (p *PolicyFile) policy() (*policies.Policy, error) {
 	return usable(typed, "the plan")
 }
 
-// isOf reports whether this is the policy of a text, apart from what the cluster has.
+// isOf reports whether this is the policy of a text, ignoring the cluster's version of it.
 func (p *PolicyFile) isOf(text string) error {
 	read, err := readPolicy([]byte(text), p.Namespace, "the form")
 	if err != nil {
@@ -160,7 +160,7 @@ func (p *PolicyFile) isOf(text string) error {
 	return nil
 }
 
-// AppliedPolicy is what has become of the policy of a plan.
+// AppliedPolicy is the result of the policy of a plan.
 type AppliedPolicy struct {
 	Name       string `json:"name"`
 	Generation int64  `json:"generation"`

@@ -35,7 +35,7 @@ type question struct {
 	// policy is the rollout policy to plan for, and policyIn where it is written; nil for the one of the cluster.
 	policy   *policies.Policy
 	policyIn string
-	// failed are the nodes on which the new revision is to fail, as --what-if has them.
+	// failed are the nodes on which the new revision fails, according to --what-if.
 	failed []string
 }
 
@@ -55,7 +55,7 @@ type prediction struct {
 	result    plan.Result
 	// longest is the duration if all pods take long.
 	longest time.Duration
-	// governance is what is known of the rollout policies of the set, and governor has played it; nil without one.
+	// governance is what is known about the rollout policies of the set, and governor has played it; nil without one.
 	governance inspect.Governance
 	governor   *governor
 	// ofCluster are the policies of the cluster that apply to the set.

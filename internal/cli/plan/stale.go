@@ -23,7 +23,7 @@ const outdated = "the plan is no longer valid, and nothing has been changed: "
 
 // StaleError is the error for a plan that is no longer valid.
 type StaleError struct {
-	// Changes are what has changed since the plan was made: one thing, or the nodes that would get another verdict.
+	// Changes lists the changes since the plan was made: a single one, or the nodes that would get another verdict.
 	Changes []string
 	text    string
 }
@@ -60,7 +60,7 @@ func (d *Document) holds(f *prediction) error {
 	if f.before != d.CurrentRevision || f.after != d.Revision {
 		return stale("it changed revision %q to %q, and would now change %q to %q", d.CurrentRevision, d.Revision, f.before, f.after)
 	}
-	// A plan for a policy in a file is about none of the cluster, unless that policy is to be stored too.
+	// A plan for a policy in a file does not concern a policy of the cluster, unless that policy will also be stored.
 	if !d.ofFile() || f.policy != nil {
 		if why := d.otherPolicies(f.policies()); why != "" {
 			return stale("%s", why)

@@ -18,7 +18,7 @@ import (
 type WhatIf struct {
 	// Failed are the nodes on which containers of the new revision crash.
 	Failed []string `json:"failed"`
-	// Reached are the nodes that get the new revision all the same, before the rollout stops or ends.
+	// Reached are the nodes that nevertheless get the new revision, before the rollout stops or ends.
 	Reached []string `json:"reached"`
 	// Judged is whether a rollout policy judges the new revision.
 	Judged bool `json:"judged"`
@@ -29,7 +29,7 @@ type WhatIf struct {
 	// Action is what the policy does then, Pause or Undo, and Back when the last node has returned to the committed revision.
 	Action v1alpha1.FailureAction `json:"action,omitempty"`
 	Back   string                 `json:"back,omitempty"`
-	// Holds is why the nodes do not return, where the action is Undo; empty otherwise.
+	// Holds is the reason why the nodes do not return, where the action is Undo; empty otherwise.
 	Holds string `json:"holds,omitempty"`
 }
 
@@ -123,7 +123,7 @@ func (f *prediction) findFailed() error {
 	return nil
 }
 
-// seeFailure notes which nodes have the new revision, when it has failed, and when all nodes have another one again.
+// seeFailure records which nodes have the new revision, when it has failed, and when no node has it any more.
 func (g *governor) seeFailure(s *rollout.Snapshot) {
 	for i := range s.Nodes {
 		for k := range s.Nodes[i].Pods {

@@ -198,7 +198,7 @@ func Approvals(ctx context.Context, c *options.Clients, namespace string) ([]v1a
 	return all, nil
 }
 
-// Recall returns approvals with the states that the status of the policy has of them: the manager could not write those into the approvals.
+// Recall returns approvals with their states from the status of the policy, if the manager could not write the states into the approvals.
 func (p *Policy) Recall(approvals []v1alpha1.RolloutApproval) []v1alpha1.RolloutApproval {
 	all := slices.Clone(approvals)
 	for i := range all {
