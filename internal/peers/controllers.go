@@ -36,9 +36,10 @@ func Controllers(line []string) []string {
 	return words
 }
 
-// Off reports whether these words switch a controller off, which may have several names: the first word that names it counts, as with
-// kube-controller-manager. There, a list without * switches off what it does not name, too. Here it must be named: a word that is
-// read wrong must not make two controllers fight.
+// Off reports whether these words disable a controller, which may have several names: the first word that
+// names it counts, as in kube-controller-manager. There, a list without * also disables controllers that it
+// does not name. Here the controller must be named, because a word that is misread must not lead to two
+// active controllers.
 func Off(words, names []string) bool {
 	for _, word := range words {
 		if name, minus := strings.CutPrefix(word, "-"); slices.Contains(names, name) {
@@ -48,8 +49,9 @@ func Off(words, names []string) bool {
 	return false
 }
 
-// SwitchedOff reports whether who holds the lease runs without the controller that does the work of the dialect, by the flags of its pod. They
-// cannot change while it runs. A holder without a pod of that name counts as active: the flags of a Deployment say nothing of the pods before its last change.
+// SwitchedOff reports whether the holder of the lease runs without the controller of the dialect, according
+// to the flags of its pod, which cannot change while it runs. A holder without a pod of that name counts as
+// active: the flags of a Deployment prove nothing about pods that were created before its last change.
 func SwitchedOff(ctx context.Context, client kubernetes.Interface, m *dialect.Peer, holder string) (bool, error) {
 	host, _, _ := strings.Cut(holder, "_") // HOST_UUID, as controller-runtime writes it
 	if len(m.Controller) == 0 || host == "" {
@@ -65,7 +67,7 @@ func SwitchedOff(ctx context.Context, client kubernetes.Interface, m *dialect.Pe
 	return !pod.Spec.HostNetwork && runsWithout(&pod.Spec, m.Controller), nil // on the network of its node the host is the node
 }
 
-// runsWithout reports whether the flags of some container switch the controller off, and those of none switch it on.
+// runsWithout reports whether the flags of a container disable the controller, and those of no container enable it.
 func runsWithout(spec *corev1.PodSpec, names []string) bool {
 	told := false
 	for i := range spec.Containers {

@@ -74,7 +74,7 @@ type Node struct {
 	// one.
 	Reason rollout.VerdictKind
 	Detail rollout.Detail
-	// Obstacle is why a write was refused or got no clear answer, where Reason is rollout.Blocked, or why a pod does not start, as its status reports.
+	// Obstacle is the reason why a write was refused or got no clear answer, where Reason is rollout.Blocked, or why a pod does not start, as its status reports.
 	Obstacle string
 	// Start and End are relative to the begin of the plan. End is valid only if Ended is true.
 	Start, End time.Duration

@@ -8,7 +8,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Pulled is what is known of one image on one node.
+// Pulled is what is known about one image on one node.
 type Pulled struct {
 	// There is whether the node has it.
 	There bool

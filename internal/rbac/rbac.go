@@ -4,10 +4,11 @@
 // The reference page is generated from this table; tests compare the shipped roles (config/) and the actual
 // requests with it.
 //
-// Vocabulary: a role is an object of RBAC, a rule what it allows about one resource, and a call one request as an audit log has it.
+// Vocabulary: a role is an object of RBAC, a rule what it allows about one resource, and a call one request, as recorded in an audit log.
 //
-// The rule: a role allows what is called and nothing else. What is never seen to be called, and must be allowed all the same, is marked (Unseen), and
-// so does what is seen now and then (Rare). An exception that is not needed any more is an error.
+// The rule: a role allows what is called and nothing else. A verb that tests never observe but that must be
+// allowed is marked as Unseen, and a verb that is observed only sometimes as Rare. An exception that is not
+// needed any more is an error.
 package rbac
 
 import "slices"
@@ -47,7 +48,7 @@ type Rule struct {
 	Names []string
 	Verbs []string
 	Why   string
-	// Unseen are verbs that no program sends, or none under this role, and Rare those that are sent by chance; with the reason in Why.
+	// Unseen are verbs that no program sends, or none under this role, and Rare are verbs that are sent only sometimes; Why has the reason.
 	Unseen, Rare []string
 }
 

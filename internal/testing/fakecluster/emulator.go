@@ -68,7 +68,7 @@ func (v *Emulator) sequence(runes []rune) int {
 	return n + 1
 }
 
-// Text is what the terminal shows, and what has gone out of it at the top.
+// Text is the visible text of the terminal, and the text that has scrolled out of it.
 func (v *Emulator) Text() string {
 	var lines []string
 	for _, row := range v.rows {

@@ -121,13 +121,13 @@ func listKinds() map[schema.GroupVersionResource]string {
 	}
 }
 
-// WithoutKruise takes the kinds of apps.kruise.io away, and Everynode with them.
+// WithoutKruise removes the kinds of apps.kruise.io, and Everynode with them.
 func (c *Cluster) WithoutKruise() *Cluster {
 	c.Discovery.Resources = c.Discovery.Resources[:1]
 	return c
 }
 
-// WithoutPolicies takes the kinds of rollout policies away, and answers as an API server that does not know them.
+// WithoutPolicies removes the kinds of rollout policies, and answers like an API server that does not know them.
 func (c *Cluster) WithoutPolicies() *Cluster {
 	c.Discovery.Resources = slices.DeleteFunc(c.Discovery.Resources, func(l *metav1.APIResourceList) bool {
 		return l.GroupVersion == v1alpha1.GroupVersion().String()

@@ -18,7 +18,7 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 )
 
-// Session plays command lines one after the other, and returns what a person would see of them, and what was sent.
+// Session runs command lines one after the other, and returns the visible output and the requests.
 func (c *Cluster) Session(tb testing.TB, root func(*options.Options) *cobra.Command, lines ...string) string {
 	tb.Helper()
 	c.HonourDryRun(tb)
@@ -116,7 +116,7 @@ func written(object runtime.Object) string {
 	return "   " + strings.ReplaceAll(text, "\n", "\n   ")
 }
 
-// HonourDryRun has requests that are to change nothing change nothing, which the clients of client-go do not.
+// HonourDryRun makes dry-run requests change nothing; the fake clients of client-go do not support dry runs.
 func (c *Cluster) HonourDryRun(tb testing.TB) {
 	tb.Helper()
 	for _, side := range []struct {
