@@ -106,7 +106,7 @@ const (
 	UndoByName      UndoOrder = "ByName"
 )
 
-// RolloutFailure is why a revision has failed.
+// RolloutFailure is the reason why a revision has failed.
 type RolloutFailure struct {
 	// Wave is the wave that failed; empty if a user asked for the undo.
 	// +optional

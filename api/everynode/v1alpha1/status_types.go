@@ -101,7 +101,7 @@ type SetStatus struct {
 	// +optional
 	RejectedRevision string `json:"rejectedRevision,omitempty"`
 
-	// Failure is why the revision that the template describes has failed, if it has.
+	// Failure is the reason why the revision that the template describes has failed, if it has.
 	// +optional
 	Failure *RolloutFailure `json:"failure,omitempty"`
 
@@ -281,7 +281,7 @@ const (
 
 // Blocking is a reason why nothing starts now.
 type Blocking struct {
-	// Reason is one word, for programs.
+	// Reason is one word, for machine-readable output.
 	Reason string `json:"reason"`
 
 	// Message is a human-readable sentence.

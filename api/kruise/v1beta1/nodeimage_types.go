@@ -197,7 +197,7 @@ type ImageTagStatus struct {
 	// +optional
 	ImageID string `json:"imageID,omitempty"`
 
-	// Message is why a pull failed, or waits.
+	// Message is the reason why a pull failed, or waits.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
