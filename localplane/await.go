@@ -28,8 +28,7 @@ const (
 	pollInterval = 100 * time.Millisecond
 )
 
-// awaitNodes waits until the nodes of a small plane, and the real nodes of any plane, are Ready and schedulable. Nodes
-// that were cut off before stay so.
+// awaitNodes waits until the nodes of a small plane, and the real nodes of any plane, are Ready and schedulable. Nodes that were cut off before stay cut off.
 func (own *owner) awaitNodes(ctx context.Context, client kubernetes.Interface) error {
 	if own.registered+own.inputs.Real.Count == 0 {
 		return nil

@@ -54,7 +54,7 @@ type tally struct {
 type podFacts struct {
 	node, image     string
 	ready, deleting bool
-	// trouble is why the container does not run, such as ImagePullBackOff, or "".
+	// trouble is the reason why the container does not run, such as ImagePullBackOff, or "".
 	trouble string
 }
 

@@ -20,7 +20,7 @@ import (
 type Witness struct {
 	mu    sync.Mutex
 	tally *tally
-	// lost is why the watch has ended, or nil.
+	// lost is the reason why the watch has ended, or nil.
 	lost error
 	done chan struct{}
 }

@@ -127,7 +127,7 @@ func alive(pid int) bool {
 // killAtOnce is the grace period of processes without state.
 const killAtOnce = 100 * time.Millisecond
 
-// plug connects a node to the network, if both run. A node that was cut off stays so.
+// plug connects a node to the network, if both run. A node that was cut off stays cut off.
 func plug(in Inputs, network, node, n int) error {
 	if network == 0 || node == 0 {
 		return nil

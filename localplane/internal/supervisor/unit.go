@@ -70,7 +70,7 @@ func (u *unit) request() {
 	}
 }
 
-// cause is why a component is started.
+// cause is the reason why a component is started.
 type cause bool
 
 const (
