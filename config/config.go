@@ -2,8 +2,9 @@
 
 // Package config holds the manifests that install Everynode into a cluster.
 //
-// The files below install/ are applied in the order of their names. They are the only source: the local control plane is made from them, the
-// chart (charts/everynode) takes them in, and test/chart compares what it renders to.
+// The files below install/ are applied in the order of their names. They are the only source: the local
+// control plane is made from them, the chart (charts/everynode) includes a copy of them, and test/chart
+// compares the rendered chart with them.
 package config
 
 import "embed"
@@ -13,14 +14,13 @@ import "embed"
 //go:embed install/*.yaml
 var Install embed.FS
 
-// Manager holds manager/*.yaml: the Deployment of the manager, and what goes with its pods. It is apart from what install/ holds, because a manager can also run outside of
-// the cluster.
+// Manager holds manager/*.yaml: the Deployment of the manager, and what goes with its pods. It is separate
+// from install/, because a manager can also run outside of the cluster.
 //
 //go:embed manager/*.yaml
 var Manager embed.FS
 
-// Kruise holds kruise/*.yaml: what is needed in addition where the Advanced DaemonSet of OpenKruise is served, its definition
-// first.
+// Kruise holds kruise/*.yaml: the additional manifests for clusters where OpenKruise's Advanced DaemonSet is served, its CRD first.
 //
 //go:embed kruise/*.yaml
 var Kruise embed.FS
@@ -31,19 +31,20 @@ var Kruise embed.FS
 //go:embed policy/00-*.yaml policy/20-*.yaml
 var Policy embed.FS
 
-// Dialects holds NAME/10-roles.yaml: what is needed in addition where the dialect of that name is served, if that is no more than roles.
+// Dialects holds NAME/10-roles.yaml: the additional manifests for the dialect with that name, if it needs only roles.
 //
 //go:embed */10-roles.yaml
 var Dialects embed.FS
 
-// Agent holds agent/*.yaml: what is needed in addition where agents run on the nodes: their rights, what keeps each to its own
-// node, and the DaemonSet that runs them.
+// Agent holds agent/*.yaml: the manifests for the agents on nodes: their permissions, the policy that
+// restricts each agent to its own node, and the DaemonSet that runs them.
 //
 //go:embed agent/*.yaml
 var Agent embed.FS
 
-// People holds people/*.yaml: roles for people. One is for users who watch rollouts with kubectl everynode, and one for those who approve them; the others are added
-// to the roles of Kubernetes for people: those for rollout policies always, and those for the Advanced DaemonSet where that is served.
+// People holds people/*.yaml: roles for users. One is for users who watch rollouts with kubectl everynode,
+// and one for those who approve them; the others are aggregated to the default user-facing roles of
+// Kubernetes: those for rollout policies always, and those for the Advanced DaemonSet where that is served.
 //
 //go:embed people/*.yaml
 var People embed.FS
