@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command predelete-hook is an example of a controller that pods of an Advanced DaemonSet wait for before they are deleted;
-// see README.md beside it. What it does is in package hook.
+// see README.md in this directory. Package hook has the implementation.
 package main
 
 import (

@@ -19,7 +19,7 @@ import (
 //go:embed advanced.md.tmpl
 var advancedTemplate string
 
-// advancedPage is what the template has.
+// advancedPage is the data of the template.
 type advancedPage struct {
 	Spec, Status                           []fieldRow
 	OnlyAlpha, OnlyBeta                    []string
@@ -170,7 +170,7 @@ func table(rows []fieldRow, defaults bool) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// defaultOf is what a field has when nobody has written it: what defaulting filled into obj, or the zero value.
+// defaultOf returns the value of a field that is not set: the default that defaulting wrote into obj, or the zero value.
 func defaultOf(obj map[string]any, row fieldRow) string {
 	value := row.Zero
 	if found := lookUp(obj, row.Path); found != nil && row.Kind != "object" {

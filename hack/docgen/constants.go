@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// group is one const declaration, or a part of it under a heading of its own.
+// group is one const declaration, or a part of it under a separate heading.
 //
 // A comment above a constant that also has a comment at the end of its line is the heading of a part:
 //
@@ -93,7 +93,7 @@ func split(gen *ast.GenDecl, info *types.Info) []group {
 	return groups
 }
 
-// literal is the text that an expression is, if it is one: a constant whose type is foreign has no value otherwise.
+// literal returns the text of an expression that is a string literal: a constant of a type from another module has no value otherwise.
 func literal(expr ast.Expr) string {
 	if lit, ok := expr.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 		if text, err := strconv.Unquote(lit.Value); err == nil {

@@ -49,7 +49,7 @@ func eventParts() []eventPart {
 	}
 }
 
-// otherReasons are declarations of reasons that no event has: those of conditions, and of answers of the API of a node.
+// otherReasons are declarations of reasons that are not reasons of events: those of conditions, and of answers of the API of a node.
 func otherReasons() []source {
 	return []source{
 		{"internal/dialect/kruise", "The reasons of conditions"},
@@ -59,7 +59,7 @@ func otherReasons() []source {
 	}
 }
 
-// eventsPage lists the reasons of all events. A reason that is declared and stands in no part is an error, so the page is complete.
+// eventsPage lists the reasons of all events. A declared reason that is not in any part is an error, so the page is complete.
 func eventsPage(tree *sources) (string, error) {
 	var b strings.Builder
 	b.WriteString("# Events\n\nThe reasons of all events that Everynode sends, by what they are about: `kubectl get events --field-selector involvedObject.name=NAME` shows\n" +
@@ -108,7 +108,7 @@ func unlisted(tree *sources, known map[string]bool) error {
 	return nil
 }
 
-// reasonsIn are the constants of a file that are called a reason and have a text of their own, by their names.
+// reasonsIn returns the constants of a file with a string value whose name marks them as a reason, by name.
 func reasonsIn(file *ast.File) map[string]string {
 	found := map[string]string{}
 	for _, decl := range file.Decls {
@@ -130,7 +130,7 @@ func reasonsIn(file *ast.File) map[string]string {
 	return found
 }
 
-// eventMessages are the words of those events that always have the same, from the code that sends them.
+// eventMessages returns the messages of events with a constant message, from the code that sends them.
 func eventMessages() map[string]string {
 	const pod, node, namespace, why = "POD", "NODE", "NAMESPACE", "ERROR"
 	messages := map[string]string{

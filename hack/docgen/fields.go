@@ -13,9 +13,9 @@ import (
 
 // fieldRow is one field of an API type.
 type fieldRow struct {
-	// Path is where the field stands in an object, Kind what is to be written there, Doc its comment.
+	// Path is the path of the field in an object, Kind the kind of its value, and Doc its comment.
 	Path, Kind, Doc string
-	// Zero is the value of a field that is not written, empty if that differs from every value that can be.
+	// Zero is the value of an absent field; empty if absence has a meaning that no value has.
 	Zero string
 }
 
@@ -85,7 +85,7 @@ func (r *fieldReader) structType(dir string, expr ast.Expr) (below, name string)
 	return dir, name
 }
 
-// kindOf says in words what a field holds that is not a struct of ours, and its zero value.
+// kindOf describes the value of a field that is not one of our structs, and returns its zero value.
 func kindOf(expr ast.Expr) (kind, zero string) {
 	switch e := expr.(type) {
 	case *ast.Ident:
@@ -134,7 +134,7 @@ func structOf(tree *sources, dir, name string) *ast.StructType {
 	return nil
 }
 
-// jsonName is the name of a field in the API; empty for one that is not there under a name of its own.
+// jsonName returns the name of a field in the API; empty for a field that has none.
 func jsonName(f *ast.Field) string {
 	if f.Tag == nil || len(f.Names) == 0 {
 		return ""

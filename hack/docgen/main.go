@@ -2,8 +2,8 @@
 
 // Command docgen writes docs/reference from the declarations in the code.
 //
-// A page is made from one place: annotations from api/everynode, verdicts from internal/rollout, and so on; so the
-// reference cannot say anything else than the code. A declaration without a comment is an error, because its entry
+// A page is made from one place: annotations from api/everynode, verdicts from internal/rollout, and so on;
+// so the reference cannot contradict the code. A declaration without a comment is an error, because its entry
 // would be empty.
 //
 // Usage, from the root of the repository:

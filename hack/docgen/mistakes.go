@@ -16,14 +16,14 @@ const sample = `{"apiVersion":"apps.kruise.io/%s","kind":"DaemonSet","metadata":
 	"selector":{"matchLabels":{"app":"agent"}},
 	"template":{"metadata":{"labels":{"app":"agent"}},"spec":{"restartPolicy":"Always","containers":[{"name":"agent","image":"agent:1"}]}}}}`
 
-// input is something that a person may write: values, as JSON, by the path of a field. An annotation is a path that begins
+// input is an example of user input: values, as JSON, by the path of a field. An annotation is a path that begins
 // with "annotation ".
 type input struct {
 	version string // v1beta1 unless given
 	lines   []string
 }
 
-// mistakes are what the reference shows the answers to. Each has to have one.
+// mistakes are the inputs for which the reference shows the error. Each must have one.
 func mistakes() []input {
 	const rolling = "spec.updateStrategy.rollingUpdate."
 	write := func(lines ...string) input { return input{"v1beta1", lines} }
@@ -62,7 +62,7 @@ func mistakes() []input {
 	}
 }
 
-// doubtful are what the reference shows the warnings for.
+// doubtful are the inputs for which the reference shows the warnings.
 func doubtful() []input {
 	const rolling = "spec.updateStrategy.rollingUpdate."
 	return []input{

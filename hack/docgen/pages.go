@@ -61,7 +61,7 @@ func namesIn(tree *sources, dir, begins string) (string, error) {
 	return b.String(), nil
 }
 
-// aloneLast are the groups that have constants. Declarations of one constant, which carries the only comment, come last, as one group.
+// aloneLast returns the groups that have constants. Declarations of a single constant, which has the only comment, come last, as one group.
 func aloneLast(groups []group) (all []group) {
 	alone := group{heading: "Other names"}
 	for _, g := range groups {
@@ -92,7 +92,7 @@ func valuesOf(groups []group) map[string]string {
 	return values
 }
 
-// spoken is a sentence that has the values of constants in the place of their names, which mean nothing to a user.
+// spoken returns a sentence with the values of constants in place of their names, which mean nothing to a user.
 func spoken(text string, values map[string]string) string {
 	return regexp.MustCompile(`\b[A-Z][A-Za-z]+\b`).ReplaceAllStringFunc(text, func(word string) string {
 		if value, ok := values[word]; ok {
@@ -120,8 +120,8 @@ func capital(s string) string {
 	return string(unicode.ToUpper(first)) + s[size:]
 }
 
-// verdicts lists what can be the outcome of a decision for a node. The parts and their headings are those of the
-// declaration, the names and sentences are those that the commands print.
+// verdicts lists what can be the outcome of a decision for a node. It has the parts and headings of the
+// declaration, and the names and sentences that the commands print.
 func verdicts(tree *sources) (string, error) {
 	groups, err := constants(tree, "internal/rollout")
 	if err != nil {

@@ -35,7 +35,7 @@ type PageCommand struct {
 	Section string
 	// Shows are the lines that the page shows as output.
 	Shows []string
-	// Untyped is why it is not run; empty if it is.
+	// Untyped is the reason why it is not run; empty if it is.
 	Untyped string
 }
 

@@ -9,6 +9,6 @@
 //
 // Vocabulary: a block is the label or finalizer that a pod waits for; to release a pod is to remove its block.
 //
-// Rule: work is done at least once for each pod, and the pod is released only after the work has succeeded. So work has to be
-// repeatable: the controller may be stopped between the two.
+// Rule: work is done at least once for each pod, and the pod is released only after the work has succeeded.
+// So the work must be repeatable: the controller may be stopped between the two.
 package hook

@@ -23,8 +23,8 @@ const (
 	DefaultFinalizer = "example.io/unready-blocker"
 )
 
-// Work is what has to be done before a pod may be deleted. The node is nil when it does not exist any more. An error keeps
-// the pod where it is; the work is tried again later.
+// Work is the work that must be done before a pod may be deleted. The node is nil if it no longer exists.
+// After an error, the pod is kept, and the work is tried again later.
 type Work func(ctx context.Context, pod *corev1.Pod, node *corev1.Node) error
 
 // Options say for which pods this controller is there.
@@ -58,8 +58,8 @@ func (r *releaser) Release(ctx context.Context, pod *corev1.Pod) error {
 	return r.remove(ctx, pod)
 }
 
-// waits reports whether a pod is about to be deleted and has a block of ours. A pod that somebody else deletes does not get the
-// state PreparingDelete; only a finalizer holds it, so that is removed too.
+// waits reports whether a pod is about to be deleted and has a block of ours. A pod that another client
+// deletes does not get the state PreparingDelete; only a finalizer holds it, so the finalizer is removed too.
 func (r *releaser) waits(pod *corev1.Pod) bool {
 	preparing := pod.Labels[kruise.LifecycleState] == kruise.LifecyclePreparingDelete
 	return preparing && r.labelled(pod) || (preparing || pod.DeletionTimestamp != nil) && r.finalized(pod)
@@ -91,7 +91,7 @@ func (r *releaser) nodeOf(ctx context.Context, pod *corev1.Pod) (*corev1.Node, e
 	}
 }
 
-// remove takes the blocks off the pod. The UID makes sure that it is not done to a successor of the same name.
+// remove removes the blocks from the pod. The UID ensures that this does not affect a successor with the same name.
 func (r *releaser) remove(ctx context.Context, pod *corev1.Pod) error {
 	metadata := map[string]any{"uid": pod.UID}
 	if r.labelled(pod) {

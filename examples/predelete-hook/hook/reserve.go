@@ -24,7 +24,7 @@ const ReservedPrefix = "reserved.example.io/"
 // Reserve returns a Work that notes on the node that the place of the pod is taken, for the pod that comes after it. On a
 // node that is gone there is nothing to reserve.
 //
-// It stands for whatever has to happen before the pod goes, such as taking the node out of a load balancer.
+// It is an example of work that must happen before the pod is deleted, such as removing the node from a load balancer.
 func Reserve(client kubernetes.Interface, clock clock.PassiveClock) Work {
 	return func(ctx context.Context, pod *corev1.Pod, node *corev1.Node) error {
 		if node == nil {

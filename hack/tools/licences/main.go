@@ -29,7 +29,7 @@ import (
 	"github.com/google/licenseclassifier/v2/assets"
 )
 
-// own is what the modules of this repository begin with; their licence is its LICENSE.
+// own is the prefix of the modules of this repository; its LICENSE applies to them.
 const own = "everynode.dev/everynode"
 
 // allowed are the licences under which a part of a program may be.
@@ -176,7 +176,8 @@ func (l *library) collect(module string, packages []string) ([]string, error) {
 	return slices.Compact(found), nil
 }
 
-// read finds licences in the files of a directory that are named so; that of documents is not about a program. One that is not known may be any.
+// read finds licences in the files of a directory that have such a name; the licence of documents does not
+// apply to a program. An unknown licence may be any licence.
 func (l *library) read(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -36,8 +36,8 @@ func packages(program string) ([]string, error) {
 	return names, nil
 }
 
-// packageOf is the package of a function such as gopkg.in/yaml%2ev3.(*parser).peek; the types of a generic one may name others, and so may a method
-// that a type has by one that is embedded.
+// packageOf returns the package of a function such as gopkg.in/yaml%2ev3.(*parser).peek; the type arguments
+// of a generic function may name other packages, and so may a promoted method of an embedded type.
 func packageOf(function string) string {
 	function, _, _ = strings.Cut(function, "[")
 	function, _, method := strings.Cut(function, ".(")

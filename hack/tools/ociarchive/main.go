@@ -29,14 +29,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is who the program runs as unless a pod says otherwise: nobody, and not root.
+// user is the user that runs the program unless a pod sets another one: not root.
 const user = "65532:65532"
 
 // recipe says what the image is made from.
 type recipe struct {
 	name, version string
 	licence       string
-	// programs are the files of the program by platform, in the order in which they were given.
+	// programs are the files of the program by platform, in the order of the arguments.
 	programs []program
 }
 
@@ -73,7 +73,7 @@ func run(args []string) error {
 	return r.write(*out)
 }
 
-// write makes the archive. A file that is there already is replaced only by a whole one.
+// write creates the archive. An existing file is replaced only by a complete one.
 func (r *recipe) write(out string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(out), ".layout-")
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *recipe) write(out string) error {
 	if err != nil {
 		return fmt.Errorf("writing the image: %w", err)
 	}
-	// The first is what the specification wants, the second what ctr and crictl name the image after.
+	// The specification requires the first; ctr and crictl name the image after the second.
 	err = at.AppendIndex(index, layout.WithAnnotations(map[string]string{
 		"org.opencontainers.image.ref.name": r.version,
 		"io.containerd.image.name":          "docker.io/library/" + r.name + ":" + r.version,
@@ -149,7 +149,7 @@ func (r *recipe) image(p program) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// madeAt is when everything was made, for the same files are to give the same image on every day.
+// madeAt is the creation time of everything, because the same files must give the same image on every day.
 func madeAt() time.Time { return time.Unix(0, 0).UTC() }
 
 // files are what the image holds, as a tar archive.

@@ -162,7 +162,7 @@ func (p publisher) chart(version, archive string) error {
 	return err
 }
 
-// pushed signs what was pushed, and prints it, by its digest: a tag may name something else the next moment.
+// pushed signs the pushed artifact and prints it, by its digest: a tag may soon point to another artifact.
 func (p publisher) pushed(what string, tag name.Tag, artifact interface{ Digest() (v1.Hash, error) }) (ref name.Digest, err error) {
 	digest, err := artifact.Digest()
 	if err != nil {
@@ -176,7 +176,7 @@ func (p publisher) pushed(what string, tag name.Tag, artifact interface{ Digest(
 	return ref, err
 }
 
-// unchanged checks that the files of a release are those of its SHA256SUMS: what has changed since it was packed must not be signed.
+// unchanged checks that the files of a release match its SHA256SUMS: a file that has changed since it was packed must not be signed.
 func unchanged(dist string) error {
 	sums, err := os.ReadFile(filepath.Join(dist, "SHA256SUMS"))
 	if err != nil {

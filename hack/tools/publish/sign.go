@@ -71,7 +71,7 @@ func (p publisher) sign(ref name.Digest) error {
 	})
 }
 
-// statement is what in-toto calls so: what holds of which digest.
+// statement is an in-toto statement: a claim about a digest.
 type statement struct {
 	Type          string          `json:"_type"`
 	PredicateType string          `json:"predicateType"`

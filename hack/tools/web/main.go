@@ -4,8 +4,8 @@
 //
 //	go run ./web ROOT         writes ROOT/internal/cli/dashboard/static from ROOT/web
 //
-// The result depends on nothing but the files below web and the version of esbuild in go.mod, and is committed, so that who builds the plugin needs
-// neither. The test of this package checks that both agree.
+// The result depends on nothing but the files below web and the version of esbuild in go.mod, and is
+// committed, so that building the plugin requires neither. The test of this package checks that both agree.
 package main
 
 import (
