@@ -334,18 +334,18 @@ func TestGoals(t *testing.T) {
 	rows := r.goalTable().Rows
 	ours := rowOf(everynodeRow).Title
 	for what, want := range map[string]string{
-		"create, wall over floor: " + ours + " 1000":                                          " not measured",
-		"create, wall over floor: " + ours + " 5000":                                          "1.15 met",
-		"controller CPU of a roll, native over ours: " + ours + " 5000":                       "6.00 met",
-		"controller CPU of a roll per node, relative to the value with 1,000 nodes: " + ours + " 5000":          "2.00 **missed**",
-		"peak memory over the native controller's: " + ours + " 5000":                         "0.50 met",
-		"writes of pods in a roll, more or less than needed: " + ours + " 1000":               "2000.00 **missed**",
-		"status writes of the set per second of a roll: " + ours + " 1000":                    "3.00 **missed**",
-		"restart in mid-roll, seconds from full caches to the first write: " + ours + " 5000": "1.00 met",
-		"restart in mid-roll, writes of pods that were repeated: " + ours + " 5000":           "1.00 **missed**",
-		"idle, percent of one core: " + ours + " 5000":                                        "1.00 **missed**",
-		"idle, percent of one core: " + rowOf(advancedRow).Title + " 5000":                    " not measured",
-		"in-place roll, wall over our recreate roll 5000":                                     " not measured",
+		"create, wall over floor: " + ours + " 1000":                                                   " not measured",
+		"create, wall over floor: " + ours + " 5000":                                                   "1.15 met",
+		"controller CPU of a roll, native over ours: " + ours + " 5000":                                "6.00 met",
+		"controller CPU of a roll per node, relative to the value with 1,000 nodes: " + ours + " 5000": "2.00 **missed**",
+		"peak memory over the native controller's: " + ours + " 5000":                                  "0.50 met",
+		"writes of pods in a roll, more or less than needed: " + ours + " 1000":                        "2000.00 **missed**",
+		"status writes of the set per second of a roll: " + ours + " 1000":                             "3.00 **missed**",
+		"restart in mid-roll, seconds from full caches to the first write: " + ours + " 5000":          "1.00 met",
+		"restart in mid-roll, writes of pods that were repeated: " + ours + " 5000":                    "1.00 **missed**",
+		"idle, percent of one core: " + ours + " 5000":                                                 "1.00 **missed**",
+		"idle, percent of one core: " + rowOf(advancedRow).Title + " 5000":                             " not measured",
+		"in-place roll, wall over our recreate roll 5000":                                              " not measured",
 	} {
 		if !slices.ContainsFunc(rows, func(row []string) bool { return row[0]+" "+row[1] == what && row[3]+" "+row[4] == want }) {
 			t.Errorf("%s: %s was to be expected in\n%s", what, want, r.goalTable().Markdown())

@@ -41,7 +41,7 @@ func TestPagesThatCannotBeTyped(t *testing.T) {
 		"text\n\n    kubctl get pods\n":                        `line 3: the block begins with "kubctl"`,
 		"<!-- not typed: why -->\n\ntext\n":                    "line 3: no indented block follows the mark",
 		"<!-- not typed: a -->\n\n<!-- not typed: b -->\n":     "line 3: no indented block follows the mark of what is not typed (a)",
-		"text\n\n    kubectl get \\\n\ntext\n":                 `line 5: the command "kubectl get " does not go on`,
+		"text\n\n    kubectl get \\\n\ntext\n":                 `line 5: the command "kubectl get " is incomplete`,
 		"text\n\n<!-- not typed: why -->\n":                    "no indented block follows the mark of what is not typed (why)",
 		"<!-- not typed: why -->\n\n```\nkubectl get x\n```\n": "line 3: no indented block follows the mark",
 	} {
