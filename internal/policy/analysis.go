@@ -45,7 +45,7 @@ type Question struct {
 	Namespace string
 	Set       string
 	Analysis  string
-	// Alerts is whether Query has the matchers of alerts, of which FiringOnly excludes those that are pending.
+	// Alerts reports whether Query has the matchers of alerts, of which FiringOnly excludes those that are pending.
 	Alerts, FiringOnly       bool
 	Provider, Query, Success string
 	Interval                 time.Duration

@@ -20,7 +20,7 @@ const maxMeasurements = 10
 type health struct {
 	// passing reports whether all of them have the answer Pass, and stayed whether they had it since the last decision.
 	passing, stayed bool
-	// failed is whether one of them has failed since the last decision.
+	// failed reports whether one of them has failed since the last decision.
 	failed bool
 }
 

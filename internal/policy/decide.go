@@ -23,7 +23,7 @@ type Input struct {
 	Set      Set
 	Policies []*Policy
 	Unread   bool
-	// OpenYurt is whether OpenYurt's own manager starts the updates that the annotations of the set ask for. The set is OnDelete then.
+	// OpenYurt reports whether OpenYurt's own manager starts the updates that the annotations of the set ask for. The set is OnDelete then.
 	OpenYurt bool
 	// Approvals are the approvals of the namespace, the oldest first. Unstored are the names of those whose
 	// state this process has set, but has not yet read back from the approval or from the status of its policy.
@@ -107,7 +107,7 @@ type Result struct {
 	UnderWay Nodes
 	// Down are the nodes among them that have no available pod and wait for their next update.
 	Down Nodes
-	// active is whether an update is active: otherwise a pod that is not available is not in the middle of one.
+	// active reports whether an update is active: otherwise a pod that is not available is not in the middle of one.
 	active bool
 }
 
@@ -132,7 +132,7 @@ type run struct {
 	// committed is the index of the committed revision, marked whether the newest mark is its own, and anyMark whether there is a mark.
 	committed       int
 	marked, anyMark bool
-	// lost is whether its ControllerRevision is gone, and joining the revision of nodes that join until then.
+	// lost reports whether its ControllerRevision is gone, and joining the revision of nodes that join until then.
 	lost     bool
 	joining  int
 	last     *v1alpha1.SetStatus
@@ -143,11 +143,11 @@ type run struct {
 	standing []rollout.Progress
 	// serving is computed from the Snapshot, if needed.
 	serving func(i int) bool
-	// restricts is whether the decision gets the gate.
+	// restricts reports whether the decision gets the gate.
 	restricts bool
-	// returning is whether nodes still lack the committed revision, which the template describes.
+	// returning reports whether nodes still lack the committed revision, which the template describes.
 	returning bool
-	// undoing is whether nodes return from a revision that has failed, or that a user has undone, and from is its index.
+	// undoing reports whether nodes return from a revision that has failed, or that a user has undone, and from is its index.
 	undoing bool
 	from    int
 	// attempt is the attempt of the rollout that is active, begun the one that the last decision knew of, and asked the last one that a user has asked for.

@@ -24,7 +24,7 @@ type Failure struct {
 	MaxRestarts    int
 	// Waiting are the reasons that make a node fail, as bits.
 	Waiting uint32
-	// Undo is whether nodes return to the committed revision.
+	// Undo reports whether nodes return to the committed revision.
 	Undo bool
 }
 

@@ -84,7 +84,7 @@ type Nodes map[string]string
 // Neighbour is another set of a group.
 type Neighbour struct {
 	Set Set
-	// Known is whether anything is known of it. Until then no update starts next to it.
+	// Known reports whether anything is known of it. Until then no update starts next to it.
 	Known bool
 	// UnderWay are its nodes in the middle of an update, or about to be.
 	UnderWay Nodes
@@ -99,9 +99,9 @@ type Neighbours struct {
 	Group
 	// Others are the other sets, in the order of their names.
 	Others []Neighbour
-	// Unread is whether the Advanced DaemonSets have not been read yet. No update starts then, because the group may have some.
+	// Unread reports whether the Advanced DaemonSets have not been read yet. No update starts then, because the group may have some.
 	Unread bool
-	// Fresh is whether nothing is known of this set yet.
+	// Fresh reports whether nothing is known of this set yet.
 	Fresh bool
 	// Own are the nodes of this set that were in the middle of their update, or about to be, after the last decision.
 	Own Nodes
@@ -112,7 +112,7 @@ type holder struct {
 	set  string
 	node string
 	why  holding
-	// waits is whether the set itself waits there for an update, and has no available pod.
+	// waits reports whether the set itself waits there for an update, and has no available pod.
 	waits bool
 }
 
@@ -313,7 +313,7 @@ func (r *run) young(i int) bool {
 	return !slices.ContainsFunc(r.s.Nodes[i].Pods, func(p rollout.Pod) bool { return !p.Deleting && p.Created.Add(youngPod) < r.s.Now })
 }
 
-// broken reports whether a node has a live pod, but none that is available; of a revision that is not the committed one, unless whichever is set.
+// broken reports whether a node has live pods, but none that is available. Unless whichever is set, only pods of revisions other than the committed one count.
 func (r *run) broken(i int, whichever bool) bool {
 	n := &r.s.Nodes[i]
 	if n.Gone || n.Fit != rollout.MustRun && n.Fit != rollout.MayStay {

@@ -32,7 +32,7 @@ type LedgerEntry struct {
 	UnderWay, Waits Nodes
 	// Down are the nodes of UnderWay that have no available pod and wait for their next update.
 	Down Nodes
-	// Held is whether the set waits for any other, also for one of which nothing is known.
+	// Held reports whether the set waits for any other, also for one of which nothing is known.
 	Held bool
 }
 

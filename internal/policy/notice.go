@@ -65,7 +65,7 @@ type Notice struct {
 	Occurrence int64
 	// Reason explains why, and Next what follows, as human-readable sentences. Next may be empty.
 	Reason, Next string
-	// Repeated is whether an earlier process may have sent it.
+	// Repeated reports whether an earlier process may have sent it.
 	Repeated bool
 }
 

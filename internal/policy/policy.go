@@ -24,7 +24,7 @@ type Policy struct {
 	UID             types.UID
 	Generation      int64
 	Suspend         bool
-	// Latest is whether nodes that join get the newest revision at once.
+	// Latest reports whether nodes that join get the newest revision at once.
 	Latest bool
 	// MaxUpgrading and MinTimeBetween are the pace; nil and 0 mean no limit.
 	MaxUpgrading   *rollout.Quantity
@@ -47,7 +47,7 @@ type Policy struct {
 	// Analyses are the analyses of the specification, and Alerts are the alerts that hold updates; nil for none.
 	Analyses []Analysis
 	Alerts   *Alerts
-	// WaveHealthy is whether the policy is ready after each wave that is complete.
+	// WaveHealthy reports whether the policy is ready after each wave that is complete.
 	WaveHealthy bool
 	// Problems are the reasons why the policy cannot be followed.
 	Problems []string

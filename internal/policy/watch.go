@@ -31,9 +31,9 @@ type watched struct {
 	age time.Duration
 	// restarts is the number of restarts of the pod that do not count.
 	restarts uint16
-	// before is whether the node had no available pod when its update began, and has had none since.
+	// before reports whether the node had no available pod when its update began, and has had none since.
 	before bool
-	// retried is whether the revision had failed here when a user retried it, and the node has had no available pod since. Another manager does not know that.
+	// retried reports whether the revision had failed here when a user retried it, and the node has had no available pod since. Another manager does not know that.
 	retried bool
 }
 
