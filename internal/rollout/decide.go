@@ -21,9 +21,9 @@ func Decide(s Snapshot) Plan {
 // decision is the state of one run of Decide.
 type decision struct {
 	in *Snapshot
-	// usable is whether the wanted revision is known. Without it every pod would look old, so nothing is done.
+	// usable reports whether the wanted revision is known. Without it every pod would look old, so nothing is done.
 	usable bool
-	// surge is whether an update creates first and deletes later.
+	// surge reports whether an update creates first and deletes later.
 	surge    bool
 	verdicts []Verdict
 	status   Status

@@ -80,13 +80,13 @@ func (d *decision) paced(inFlight bool) bool {
 
 // Progress describes the progress of a node in the update of its set.
 type Progress struct {
-	// Updated is whether it has a live pod of the wanted revision, and no older one next to it; Available whether that pod is available.
+	// Updated reports whether it has a live pod of the wanted revision, and no older one next to it; Available whether that pod is available.
 	Updated, Available bool
-	// AwaitsUpdate is whether it has an old pod, or none, and its update has not begun.
+	// AwaitsUpdate reports whether it has an old pod, or none, and its update has not begun.
 	AwaitsUpdate bool
-	// InFlight is whether it is in the middle of an update: without a live pod, or with one of the wanted revision that is not available.
+	// InFlight reports whether it is in the middle of an update: without a live pod, or with one of the wanted revision that is not available.
 	InFlight bool
-	// UnderWay is whether its update has begun and has not ended: it has no live pod, or a pod that is being prepared or changed for the update, or one of
+	// UnderWay reports whether its update has begun and has not ended: it has no live pod, or a pod that is being prepared or changed for the update, or one of
 	// the wanted revision that is not available or has an older one next to it. A node that has never had a pod is not: nothing was taken from it.
 	UnderWay bool
 }

@@ -58,21 +58,21 @@ type Set struct {
 	// EligibleOnly excludes nodes that may only keep their pod (MayStay) from an update, because a successor could not be placed there.
 	EligibleOnly bool
 	Limits
-	// InPlace is whether an old pod is changed in place where that is possible, instead of being recreated. It has no
+	// InPlace reports whether an old pod is changed in place where that is possible, instead of being recreated. It has no
 	// effect with surge.
 	InPlace bool
 	// Grace is how long a pod that is to be changed in place is not ready before that happens.
 	Grace time.Duration
-	// CloseGate is whether a pod is not ready from before it is changed in place until its node runs the change, also without a Grace. Source: annotation
+	// CloseGate reports whether a pod is not ready from before it is changed in place until its node runs the change, also without a Grace. Source: annotation
 	// api/everynode.InPlaceGate.
 	CloseGate bool
 	// ExternalController means that another controller keeps the pods: it creates, repairs and removes them. A plan then holds nothing but
 	// deletes of old pods for the update, and announcements. There is no surge, and no change in place.
 	ExternalController bool
-	// InitImages is whether an image of an init container is changed in place, too. Source: annotation api/everynode.InPlaceInitImages.
+	// InitImages reports whether an image of an init container is changed in place, too. Source: annotation api/everynode.InPlaceInitImages.
 	InitImages  bool
 	Unreachable Unreachable
-	// Announce is whether each pod announces whether there is a newer revision. If not, announcements of pods are withdrawn.
+	// Announce reports whether each pod announces whether there is a newer revision. If not, announcements of pods are withdrawn.
 	Announce bool
 }
 
@@ -156,11 +156,11 @@ type Node struct {
 	Fit  Fit
 	// Gone means that the Node object does not exist; Fit is MustLeave then.
 	Gone bool
-	// Selected is whether the set's selector of nodes matches; it is looked at only when the set is Selective.
+	// Selected reports whether the set's selector of nodes matches; it is looked at only when the set is Selective.
 	Selected bool
-	// Unanswered is whether it is not known if a create for this node took effect, or a delete: there may be one live pod more than Pods holds.
+	// Unanswered reports whether it is not known if a create for this node took effect, or a delete: there may be one live pod more than Pods holds.
 	Unanswered bool
-	// Ready is whether the node's condition Ready is True, and Since when that condition last changed.
+	// Ready reports whether the node's condition Ready is True, and Since when that condition last changed.
 	Ready bool
 	// ImageWait reports whether the update of the node waits because images of the wanted revision are not on it
 	// yet; it is set only for sets that request this. ImageUntil is when the update starts anyway; 0 means that
@@ -188,16 +188,16 @@ type Pod struct {
 	// Revision is the index in Snapshot.Revisions of the pod's revision, or NoRevision.
 	Revision int
 	Phase    Phase
-	// Scheduled is whether the pod is bound to its node (spec.nodeName is set).
+	// Scheduled reports whether the pod is bound to its node (spec.nodeName is set).
 	Scheduled bool
-	// Deleting is whether the pod has a deletion timestamp, or a delete of ours for it is under way.
+	// Deleting reports whether the pod has a deletion timestamp, or a delete of ours for it is under way.
 	Deleting bool
 	Ready    bool
-	// Gate is whether the pod has the readiness gate that a Mark closes. Open is whether the change in place that is under way was made without closing
+	// Gate reports whether the pod has the readiness gate that a Mark closes. Open is whether the change in place that is under way was made without closing
 	// it: then nothing is to be written when the node runs the change.
 	Gate, Open bool
 	Hook       Hook
-	// Evicted is whether the pod was prepared because its node must not run it, which is not an update that has begun.
+	// Evicted reports whether the pod was prepared because its node must not run it, which is not an update that has begun.
 	Evicted bool
 	InPlace InPlace
 	// DeletedAt is when its deletion was asked for: deletionTimestamp less deletionGracePeriodSeconds. It is 0 when the pod is not
@@ -215,9 +215,9 @@ type Pod struct {
 	Stuck Detail
 	// StuckAt is when Stuck takes effect: until then, and while the node is not ready, the node may still complete the change. 0 means at once.
 	StuckAt Time
-	// Doubtful is whether it is not known if an edit of ours took effect, after which the pod would serve no longer.
+	// Doubtful reports whether it is not known if an edit of ours took effect, after which the pod would serve no longer.
 	Doubtful bool
-	// NoResize is whether the API server has refused to change the pod's resources.
+	// NoResize reports whether the API server has refused to change the pod's resources.
 	NoResize bool
 	// Announced is what the pod announces about a newer revision.
 	Announced Announced
@@ -230,9 +230,9 @@ type Pod struct {
 
 // Announced is what a pod announces about a newer revision; the zero value is not an announcement.
 type Announced struct {
-	// Said is whether it says anything of it.
+	// Said reports whether it says anything of it.
 	Said bool
-	// Old is whether it says that there is a newer revision.
+	// Old reports whether it says that there is a newer revision.
 	Old bool
 	// Revision is the index of the revision that it says is the newest, or NoRevision.
 	Revision int
@@ -294,13 +294,13 @@ type Revision struct {
 
 // Change is how the pods of a revision get from it to Set.Update.
 type Change struct {
-	// InPlace is whether a pod of this revision can be made one of Set.Update in place; if not, Why is what
+	// InPlace reports whether a pod of this revision can be made one of Set.Update in place; if not, Why is what
 	// prevents it.
 	InPlace bool
 	Why     Detail
-	// Resize is whether that changes the resources of the pod, Restart whether the agent of the node restarts containers for it.
+	// Resize reports whether that changes the resources of the pod, Restart whether the agent of the node restarts containers for it.
 	Resize, Restart bool
-	// InitImages is whether that changes the image of an init container that has ended, so it runs only when the pod is started again.
+	// InitImages reports whether that changes the image of an init container that has ended, so it runs only when the pod is started again.
 	InitImages bool
 }
 

@@ -6,7 +6,7 @@ import "slices"
 
 // Outcome is the result of one action of a Plan. The zero value means that the action was not sent, or has no answer yet.
 type Outcome struct {
-	// Done is whether the action took effect.
+	// Done reports whether the action took effect.
 	Done bool
 	// Obstacle is a human-readable reason why the action was not carried out, or why its outcome is unclear; empty if there is none.
 	Obstacle string

@@ -32,7 +32,7 @@ type Announcement struct {
 	// Old reports whether the pod announces a newer revision than its own. Revision is the index of the revision that it names as the newest.
 	Old      bool
 	Revision int
-	// Withdraw is whether the announcement of the pod is removed.
+	// Withdraw reports whether the announcement of the pod is removed.
 	Withdraw bool
 }
 
@@ -74,7 +74,7 @@ type Action struct {
 // Verdict is what is done on one node, and why.
 type Verdict struct {
 	Kind VerdictKind
-	// Charged is whether the node uses up a slot of the update budget.
+	// Charged reports whether the node uses up a slot of the update budget.
 	Charged bool
 	// Detail says more about some kinds.
 	Detail Detail

@@ -26,7 +26,7 @@ type podCounts struct {
 	// of them is available.
 	wanted int32
 	ready  bool
-	// changing is whether a change in place of a running pod is under way.
+	// changing reports whether a change in place of a running pod is under way.
 	changing bool
 }
 

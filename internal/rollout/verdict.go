@@ -161,7 +161,7 @@ const (
 
 // causeRow describes a cause.
 type causeRow struct {
-	// continues is whether the wait ends, or should, without a person.
+	// continues reports whether the wait ends, or should, without a person.
 	continues bool
 	alert     Alert
 }

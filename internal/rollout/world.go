@@ -12,7 +12,7 @@ import (
 // changing its State. So a plan that is shown to a person, and the tests of Decide, mean the same by every action.
 type World struct {
 	State Snapshot
-	// Hooked is whether new pods have an armed preDelete hook.
+	// Hooked reports whether new pods have an armed preDelete hook.
 	Hooked bool
 	// named counts the pods that the world has made.
 	named int
