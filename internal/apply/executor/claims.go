@@ -29,7 +29,7 @@ type Claim struct {
 	// MayAdopt is asked once, before the first adoption, whether the set still exists and is not being deleted; it must ask the API server
 	// itself. If it is nil, another controller manages the ownership of pods.
 	MayAdopt func(context.Context) error
-	// Others is whether other sets wait for a pass.
+	// Others reports whether other sets wait for a pass.
 	Others func() bool
 	// Failed sends the event of an adoption or a release that no pass waits for and that failed; nil for none.
 	Failed func(err error)

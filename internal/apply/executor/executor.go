@@ -69,7 +69,7 @@ type Job struct {
 	MayWrite func() bool
 	Change   func(from, to int) dialect.Change
 	Texts    *dialect.Texts
-	// Others is whether other sets wait for a pass.
+	// Others reports whether other sets wait for a pass.
 	Others func() bool
 	// Batch is how many creates are sent first, at least 1.
 	Batch int

@@ -185,7 +185,7 @@ type slowWrite struct {
 	claim                 bool              // an adoption or a release: what is refused is not remembered for the node
 	void                  func() bool       // whether there is no reason for it any more, asked just before it is sent; nil for never
 	send                  func(ctx context.Context) (*corev1.Pod, error)
-	// meaning returns what the answer means; it may have to read the pod.
+	// meaning returns what the answer means; it may need to read the pod.
 	meaning func(ctx context.Context, err error) (apply.Answer, error)
 	// check returns an error if the pod of a successful answer differs from what was requested; the error counts as a refusal. It may be nil.
 	check func(pod *corev1.Pod) error
