@@ -74,7 +74,7 @@ type set struct {
 	// states is indexed by the id of the node; missing nodes are those of nodes that do not exist and that something is known of.
 	states  []nodeState
 	missing map[int]*missingNode
-	// governed is whether a rollout policy may hold nodes back: then labels of nodes matter, and what a node had before.
+	// governed reports whether a rollout policy may hold nodes back: then labels of nodes matter, and what a node had before.
 	governed bool
 	// podCount is the number of pods in all states, so that a Snapshot can allocate once.
 	podCount int
@@ -95,7 +95,7 @@ type set struct {
 // state is one (set, node) pair.
 type nodeState struct {
 	fit rollout.Fit
-	// selected is whether the set's NodeSelector matches the node.
+	// selected reports whether the set's NodeSelector matches the node.
 	selected bool
 	// unused reports whether the node had no pod while it did not need one.
 	unused bool

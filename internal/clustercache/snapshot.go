@@ -224,7 +224,7 @@ type revisionLookup struct {
 	valid    bool
 	// limited applies to the whole set.
 	limited bool
-	// claimed is whether the pod of a block is still to be adopted or released; nil where nothing is under way for any node.
+	// claimed reports whether the pod of a block is still to be adopted or released; nil where nothing is under way for any node.
 	claimed func(inflight.Block) bool
 	// guess is what guessOf has said, if it was asked.
 	guess   int

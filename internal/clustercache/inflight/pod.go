@@ -11,7 +11,7 @@ import (
 
 // Pod is what is under way for one pod. The zero value is nothing, and so is nil for what only reads it.
 type Pod struct {
-	// deleted is whether a delete has begun or took effect, and deletedAt when it began.
+	// deleted reports whether a delete has begun or took effect, and deletedAt when it began.
 	deleted bool
 	// takes is whether the edit in doubt takes the pod out of use.
 	takes    bool

@@ -52,7 +52,7 @@ type refusal struct {
 func (s *Set) Refuse(node int, r Refusal) (retryAt rollout.Time) {
 	since := r.At
 	if before := s.refused[node]; before != nil && (before.Pod == "") == (r.Pod == "") && before.since <= r.At {
-		since = before.since // also of another pod, because several pods of the node may have to be deleted
+		since = before.since // also of another pod, because several pods of the node may need to be deleted
 	}
 	retryAt = r.At.Add(min(max(r.At.Sub(since)/2, shortestRefusal), longestRefusal))
 	if r.Message == s.lastRefusal {

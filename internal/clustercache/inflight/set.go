@@ -38,7 +38,7 @@ type Block struct {
 	// Pod is the UID of a pod there that is not adopted or released yet, because that was refused, or has no answer; empty for another reason. Such a block
 	// lasts until the pod has gone or is no longer to be adopted or released, and Until is when to try again.
 	Pod types.UID
-	// Unclear is whether an adoption of the pod may have taken effect although no event shows that.
+	// Unclear reports whether an adoption of the pod may have taken effect although no event shows that.
 	Unclear bool
 }
 

@@ -43,9 +43,9 @@ type Write struct {
 	Until rollout.Time
 	// Next is the hash of the revision that the node of a pod gets next that is deleted for an update; empty for another delete.
 	Next string
-	// Takes is whether an edit takes the pod out of use.
+	// Takes reports whether an edit takes the pod out of use.
 	Takes bool
-	// Slow is whether the answer to a create is still awaited.
+	// Slow reports whether the answer to a create is still awaited.
 	Slow bool
 }
 
