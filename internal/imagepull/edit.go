@@ -19,9 +19,9 @@ type Edit struct {
 	ResourceVersion string
 	// Images are the images as they are to be; nil removes one.
 	Images map[string]*v1beta1.ImageSpec
-	// Begins is whether the node begins with it.
+	// Begins reports whether the node begins with it.
 	Begins bool
-	// bare is whether the NodeImage has no images yet.
+	// bare reports whether the NodeImage has no images yet.
 	bare bool
 }
 

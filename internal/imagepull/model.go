@@ -41,9 +41,9 @@ type Plan struct {
 	Edits []Edit
 	// Status is the status of the job once the edits are made.
 	Status v1beta1.ImagePullJobStatus
-	// Delete is whether the job has been kept for long enough.
+	// Delete reports whether the job has been kept for long enough.
 	Delete bool
-	// More is whether to decide again at once: there was more to do than one plan holds.
+	// More reports whether to decide again at once: there was more to do than one plan holds.
 	More bool
 	// Wake is when to decide again even if nothing happens; zero for never.
 	Wake   time.Time

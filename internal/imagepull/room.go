@@ -32,7 +32,7 @@ const (
 type Claim struct {
 	// Namespace is the namespace of the job.
 	Namespace string
-	// Awaited is whether an update waits for the image.
+	// Awaited reports whether an update waits for the image.
 	Awaited bool
 	// bytes is what the job adds to a NodeImage; 0 for as much as usual.
 	bytes int

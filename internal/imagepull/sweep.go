@@ -60,7 +60,7 @@ func IsJob(r *corev1.ObjectReference) bool {
 type Sweep struct {
 	Now   time.Time
 	Image *v1beta1.NodeImage
-	// Ready is whether the node is ready, and Since when that last changed.
+	// Ready reports whether the node is ready, and Since when that last changed.
 	Ready bool
 	Since time.Time
 	// Owner is the state of the owner of a tag.

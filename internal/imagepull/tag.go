@@ -262,7 +262,7 @@ func Owners(image *v1beta1.NodeImage) map[types.NamespacedName]bool {
 
 // ImageState is how far an image is on a node.
 type ImageState struct {
-	// There is whether the node has it.
+	// There reports whether the node has it.
 	There bool
 	// Since is when the given job ordered the image, or when the pull in progress was ordered if that was later; zero if the job has not ordered it.
 	Since time.Time
