@@ -98,7 +98,7 @@ func readChange(request admission.Request) (c change, err error) {
 		return c, fmt.Errorf("decoding the object: %w", err)
 	}
 	if c.obj == nil {
-		return c, fmt.Errorf("decoding the object: there is none in the request to %s it", request.Operation)
+		return c, fmt.Errorf("decoding the object: the %s request contains none", request.Operation)
 	}
 	if request.Operation == admissionv1.Update {
 		if err := json.Unmarshal(request.OldObject.Raw, &c.old); err != nil {

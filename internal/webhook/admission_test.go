@@ -138,7 +138,7 @@ func TestValidate(t *testing.T) {
 		"selector": {request(admissionv1.Update, strings.Replace(good, `"matchLabels":{"app":"agent"}`, `"matchExpressions":[{"key":"app","operator":"Exists"}]`, 1), good), nil,
 			`DaemonSet.apps.kruise.io "agent" is invalid: [spec: Forbidden: updates to daemonset spec for fields other than 'BurstReplicas', 'template', 'lifecycle', 'scaleStrategy', 'updateStrategy', 'minReadySeconds', and 'revisionHistoryLimit' are forbidden, spec.selector: Invalid value: {"matchExpressions":[{"key":"app","operator":"Exists"}]}: field is immutable]`, 0},
 		"template":    {request(admissionv1.Create, good, ""), field.ErrorList{field.Forbidden(field.NewPath("spec.template.x"), "no")}, `DaemonSet.apps.kruise.io "agent" is invalid: spec.template.x: Forbidden: no`, 0},
-		"no object":   {request(admissionv1.Create, "null", ""), nil, "decoding the object: there is none in the request to CREATE it", 0},
+		"no object":   {request(admissionv1.Create, "null", ""), nil, "decoding the object: the CREATE request contains none", 0},
 		"no JSON":     {request(admissionv1.Create, "{", ""), nil, "decoding the object: unexpected end of JSON input", 0},
 		"no old JSON": {request(admissionv1.Update, good, "["), nil, "decoding the old object: unexpected end of JSON input", 0},
 	} {
