@@ -146,7 +146,7 @@ func TestDefinitionsThatMayNotBeRead(t *testing.T) {
 	if err := checkDefinitions(t.Context(), client, o); err != nil {
 		t.Fatalf("the manager ends: %v", err)
 	}
-	if !slices.Equal(o.dialects, []string{dialects.Native}) || o.leftOut == nil || !strings.Contains(o.leftOut.Error(), "not allowed to read definitions") {
+	if !slices.Equal(o.dialects, []string{dialects.Native}) || o.leftOut == nil || !strings.Contains(o.leftOut.Error(), "not allowed to read CRDs") {
 		t.Errorf("it serves %q, and leaves a dialect out because of %v", o.dialects, o.leftOut)
 	}
 	w := &definitionWatch{client: client, known: o.definitions, every: time.Millisecond}

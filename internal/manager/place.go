@@ -116,7 +116,7 @@ func checkDefinitions(ctx context.Context, client dynamic.Interface, o *options)
 type definitions struct {
 	// missing are the names of CRDs that do not exist or are not served, foreign those that are not Everynode's.
 	missing, foreign []string
-	// unreadable is whether the manager was not allowed to read them.
+	// unreadable reports whether the manager was not allowed to read them.
 	unreadable bool
 	// uids are the UIDs of the CRDs that were read, by name. A CRD that was deleted and created again has lost its objects, and has another UID.
 	uids map[string]types.UID
