@@ -38,7 +38,7 @@ type provider struct {
 	source
 	namespaces []string
 	timeout    time.Duration
-	// alerting is whether it has alerts.
+	// alerting reports whether it has alerts.
 	alerting bool
 	// slots limits the requests that are under way.
 	slots chan struct{}

@@ -55,7 +55,7 @@ type Options struct {
 	Policies  Policies
 	Analyses  Analyses
 	Notices   Notices
-	// Late is whether the sets of an optional dialect have not been read yet, while the others are served; it may be nil.
+	// Late reports whether the sets of an optional dialect have not been read yet, while the others are served; it may be nil.
 	Late func() bool
 	// UpstreamWorks reports whether kube-controller-manager, and not this manager, manages the pods of apps/v1; nil if it never does.
 	UpstreamWorks func() bool
@@ -215,7 +215,7 @@ type state struct {
 	refused atomic.Pointer[refusal]
 	// tidyAfter is when revisions that no decision needs may be adopted or labelled again.
 	tidyAfter time.Time
-	// young is whether the set was new when it was first seen, and nothing has been decided for it yet.
+	// young reports whether the set was new when it was first seen, and nothing has been decided for it yet.
 	young bool
 }
 
@@ -264,20 +264,20 @@ type pass struct {
 	key   clustercache.Key
 	w     *dialect.Workload
 	state *state
-	// result is the result of the plan.
+	// result is the result of carrying out the plan.
 	result executor.Result
 	// rules are the policies that apply, and marked is whether a policy has governed the set.
 	rules  Governance
 	marked bool
 	// foreigners contains for each revision whether a policy forbids creating pods from it; nil for none.
 	foreigners []bool
-	// tidied is whether orphans of the history have been adopted in this pass.
+	// tidied reports whether orphans of the history have been adopted in this pass.
 	tidied bool
 	// byPolicy reports whether a policy updates the set although another controller manages its pods.
 	byPolicy bool
 	// turn is the turn of the set in its concurrency group.
 	turn turn
-	// stoodBack is whether the decision was made without the annotations of OpenYurt.
+	// stoodBack reports whether the decision was made without the annotations of OpenYurt.
 	stoodBack bool
 }
 

@@ -98,7 +98,7 @@ func (p *pass) newestMark(h *clustercache.Resolved) int {
 	return newest
 }
 
-// committedHash is the hash of the committed revision: the one that the status names, or else the one with the newest mark. It is empty if there is none.
+// committedHash is the hash of the committed revision: the one that the status names, or otherwise the one with the newest mark. It is empty if there is none.
 func (p *pass) committedHash(h *clustercache.Resolved) string {
 	if len(p.rules.Policies) > 0 {
 		if i := policy.Remembered(p.lastGoverned(), p.revisions(h)); i >= 0 {

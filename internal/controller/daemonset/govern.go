@@ -50,7 +50,7 @@ type Governance struct {
 	Stored *v1alpha1.SetStatus
 	// Remembered is what was reported of the set, in this process or before it, to the first policy that remembers anything; nil for what Stored is.
 	Remembered *v1alpha1.SetStatus
-	// Unread is whether the policies have not been read yet.
+	// Unread reports whether the policies have not been read yet.
 	Unread bool
 }
 

@@ -58,7 +58,7 @@ type turn struct {
 	of         *ledger
 	neighbours *policy.Neighbours
 	in         *policy.Input
-	// decided is whether the decision of the set has been recorded, or that it belongs to no group.
+	// decided reports whether the decision of the set has been recorded, or that it belongs to no group.
 	decided bool
 }
 

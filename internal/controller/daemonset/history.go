@@ -44,7 +44,7 @@ type historyCache struct {
 	genuine []bool
 	// digests are the digests of the templates of h; nil if they have not been computed yet.
 	digests []string
-	// missing are the forms that h lacks, of the first formsAsked; nil if that has not been asked yet.
+	// missing are those of the first formsAsked forms that h lacks; nil if this has not been computed yet.
 	missing    []form
 	formsAsked int
 	// tries are how often deletes of old revisions were tried.

@@ -252,7 +252,7 @@ func (c *Controller) snapshot(ctx context.Context, job *v1beta1.ImagePullJob) (*
 
 // editResult is the result of edits.
 type editResult struct {
-	// outdated is whether a NodeImage has changed since it was read, after which the pass is repeated. refused
+	// outdated reports whether a NodeImage has changed since it was read, after which the pass is repeated. refused
 	// are the changes that the API server has refused, or has several times not answered clearly. notBegun is
 	// the number of nodes on which no pull has begun because of this.
 	outdated bool
@@ -262,8 +262,7 @@ type editResult struct {
 	unclear error
 }
 
-// edit makes all edits, several at once, because each takes the time of the webhooks. One that fails does not stop the others, which are of other
-// nodes.
+// edit sends all edits, several concurrently, because webhooks delay each of them. A failed edit does not stop the others, which concern other nodes.
 func (c *Controller) edit(ctx context.Context, job *v1beta1.ImagePullJob, edits []imagepull.Edit) editResult {
 	results := make([]error, len(edits))
 	next := make(chan int)

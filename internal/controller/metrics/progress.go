@@ -9,7 +9,7 @@ type standing struct {
 	now rollout.Time
 	// revision is the wanted one; empty while it is not known, and then nothing else is.
 	revision string
-	// rolls is whether old pods are replaced without a request for each.
+	// rolls reports whether old pods are replaced without a request for each.
 	rolls   bool
 	desired int
 	// left is the number of nodes with outstanding automatic work, including nodes that must become ready first;

@@ -21,7 +21,7 @@ type queue struct {
 	// of contains the messages of each namespace with messages, and turns contains these namespaces, the next one first.
 	of    map[string][]*message
 	turns []string
-	// dropping is whether a message was dropped since the target has last accepted one.
+	// dropping reports whether a message was dropped since the target has last accepted one.
 	dropping bool
 }
 

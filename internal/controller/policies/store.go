@@ -60,7 +60,7 @@ type approval struct {
 	// object is the approval as it was read. If it has no state, judged is the state that this leader or an earlier one has decided.
 	object v1alpha1.RolloutApproval
 	judged v1alpha1.RolloutApprovalStatus
-	// accepted is whether the API server has accepted the state; the watch has yet to show that.
+	// accepted reports whether the API server has accepted the state; the watch has yet to show that.
 	accepted bool
 	// refused is how often that could not be written.
 	refused int

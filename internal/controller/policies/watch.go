@@ -117,7 +117,7 @@ func (s *Store) exists(r *resource) (bool, error) {
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("looking for the CRD of %s: %w", r.name, err)
+		return false, fmt.Errorf("checking for the CRD of %s: %w", r.name, err)
 	default:
 		return slices.ContainsFunc(list.APIResources, func(a metav1.APIResource) bool { return a.Name == r.name }), nil
 	}

@@ -34,7 +34,7 @@ type PullJobs struct {
 	images   map[string]*v1beta1.NodeImage // as the watch shows them, not to be changed
 	excluded map[string]bool               // nodes that pull nothing: no job counts them
 
-	// Refused is whether the API server has refused the last change of a NodeImage for the job with that UID; nil where this is not known. It
+	// Refused reports whether the API server has refused the last change of a NodeImage for the job with that UID; nil where this is not known. It
 	// must be set before the first call of Look.
 	Refused func(job types.UID, node string) bool
 
