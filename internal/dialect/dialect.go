@@ -21,7 +21,7 @@ type Dialect struct {
 	InPlace func(from, to map[string]any) rollout.Change
 	// Announce makes the edits by which pods announce whether there is a newer revision; nil for a dialect whose pods do not.
 	Announce AnnounceFunc
-	// Predownload is whether images are pulled ahead of an update, and updates may wait for them.
+	// Predownload reports whether images are pulled ahead of an update, and updates may wait for them.
 	Predownload bool
 	// MayWrite is asked at the beginning of each pass; false keeps the dialect from writing anything.
 	MayWrite func() bool
@@ -41,7 +41,7 @@ type Source struct {
 	Digest func(obj map[string]any) Workload
 	// Ignore, if not nil, selects objects that are ignored completely.
 	Ignore func(namespace, name string) bool
-	// Optional is whether the manager waits for the sets only for a while. Until they can be read there are none in the index, or those that were read before.
+	// Optional reports whether the manager waits for the sets only for a while. Until they can be read there are none in the index, or those that were read before.
 	Optional bool
 }
 

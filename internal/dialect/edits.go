@@ -55,7 +55,7 @@ type Announcement struct {
 	Old, Turned bool
 	// Hash is the newest revision.
 	Hash string
-	// Withdraw is whether the pod is not to say anything any more.
+	// Withdraw reports whether the pod is not to say anything any more.
 	Withdraw bool
 }
 

@@ -14,12 +14,12 @@ import (
 // PodFacts is what one dialect needs to know of a pod and the others do not. It is read once for each version of the pod
 // and knows nothing of the set; what depends on the set is resolved when a Snapshot is made.
 type PodFacts struct {
-	// Gate is whether the pod has the readiness gate for changes in place, InPlace how far such a change has come, and
+	// Gate reports whether the pod has the readiness gate for changes in place, InPlace how far such a change has come, and
 	// MarkedAt when the pod was marked for it, or when its grace period began, if another controller has announced the change.
 	Gate     bool
 	InPlace  rollout.InPlace
 	MarkedAt rollout.Time
-	// Open is whether the change was made without closing a gate, and none is closed. ReadyAfter is the earliest time from which the pod can have been
+	// Open reports whether the change was made without closing a gate, and none is closed. ReadyAfter is the earliest time from which the pod can have been
 	// ready as it is now; 0 for no such bound. A kubelet that restarts a container between two status updates never reports that it was not ready.
 	Open       bool
 	ReadyAfter rollout.Time
@@ -33,9 +33,9 @@ type PodFacts struct {
 	Recreates uint8
 	// ArrivesBy is when a change counts as arrived although the reports of the node do not prove it; 0 if they are conclusive.
 	ArrivesBy rollout.Time
-	// Preparing is whether the pod has been prepared to be deleted.
+	// Preparing reports whether the pod has been prepared to be deleted.
 	Preparing bool
-	// Evicted is whether it was because its node must not run it.
+	// Evicted reports whether it was because its node must not run it.
 	Evicted bool
 	// Finalizers of the pod; a preDelete hook may wait for one of them to be removed.
 	Finalizers []string
@@ -47,7 +47,7 @@ type PodFacts struct {
 
 // Announced is what a pod announces about a newer revision.
 type Announced struct {
-	// Said is whether it says anything, and Old that there is one.
+	// Said reports whether it says anything, and Old that there is one.
 	Said, Old bool
 	// Hash is the newest revision, as in the label controller-revision-hash; empty if the pod names none.
 	Hash string
@@ -63,7 +63,7 @@ type FactsFunc func(p *corev1.Pod) *PodFacts
 type PreDelete struct {
 	Labels     map[string]string
 	Finalizers []string
-	// MarkNotReady is whether a prepared pod is not ready.
+	// MarkNotReady reports whether a prepared pod is not ready.
 	MarkNotReady bool
 }
 

@@ -8,7 +8,7 @@ import "everynode.dev/everynode/internal/rbac"
 // of a dialect. It is only data: creating one has no side effects.
 type Registration struct {
 	Name string
-	// Default is whether the dialect is served unless --dialects says otherwise.
+	// Default reports whether the dialect is served unless --dialects says otherwise.
 	Default bool
 	// Does describes the dialect in the log; Adds describes what it adds to a dialect that it extends.
 	Does, Adds string
@@ -22,7 +22,7 @@ type Registration struct {
 	Peer *Peer
 	// Alongside reports whether the dialect expects another controller to be active, so that none is searched for.
 	Alongside bool
-	// Optional is whether the other dialects are served although the sets of this one cannot be read: its CRDs are installed separately.
+	// Optional reports whether the other dialects are served although the sets of this one cannot be read: its CRDs are installed separately.
 	Optional bool
 	// Roles are the roles of the manager for this dialect, in addition to those that every manager has.
 	Roles []rbac.Role
@@ -33,7 +33,7 @@ type Setting struct {
 	// Namespace is the one of Everynode.
 	Namespace string
 	MayWrite  func() bool
-	// Resize is whether resources of containers may be changed in place.
+	// Resize reports whether resources of containers may be changed in place.
 	Resize bool
 }
 

@@ -23,12 +23,12 @@ type Workload struct {
 	UID             types.UID
 	// ResourceVersion is the resourceVersion of the object that was read.
 	ResourceVersion string
-	// Advanced is whether the set is of the API group apps.kruise.io, and not of apps.
+	// Advanced reports whether the set is of the API group apps.kruise.io, and not of apps.
 	Advanced   bool
 	Generation int64
 	// Created is when the object was made.
 	Created rollout.Time
-	// Deleting is whether the object has a deletion timestamp: nothing is done for it any more.
+	// Deleting reports whether the object has a deletion timestamp: nothing is done for it any more.
 	Deleting bool
 	// Selector matches the pods that belong to the set. SelectsAll marks the empty selector, which is refused.
 	Selector   labels.Selector
@@ -79,7 +79,7 @@ type PullAhead struct {
 	Timeout     time.Duration
 	// MinUpdatedReady is how many updated pods must be ready before; a percentage is of the desired nodes, rounded up.
 	MinUpdatedReady rollout.Quantity
-	// Wait is whether the update of a node waits until the images are there, for at most Timeout after the pull was requested.
+	// Wait reports whether the update of a node waits until the images are there, for at most Timeout after the pull was requested.
 	Wait bool
 }
 

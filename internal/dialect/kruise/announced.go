@@ -26,7 +26,7 @@ type announcement struct {
 	metadata metadataPatch
 	// since is when the grace period began, due when the change may be made.
 	since, due rollout.Time
-	// unreadable is whether it is unknown what the pod was to become.
+	// unreadable reports whether it is unknown what the pod was to become.
 	unreadable bool
 }
 

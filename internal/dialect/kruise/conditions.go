@@ -55,7 +55,7 @@ type Observation struct {
 	// Snapshot and Plan are those of one decision; nil if none could be made.
 	Snapshot *rollout.Snapshot
 	Plan     *rollout.Plan
-	// Paused is whether the specification pauses updates.
+	// Paused reports whether the specification pauses updates.
 	Paused   bool
 	Problems []dialect.Problem
 	// Failure is the reason why nothing was done about the plan; nil if it was.

@@ -242,7 +242,7 @@ func annotation(p *corev1.Pod, keys ...string) (string, bool) {
 	return "", false
 }
 
-// arrival is whether a node runs what a pod was patched to.
+// arrival reports whether a node runs what a pod was patched to.
 type arrival uint8
 
 const (

@@ -49,7 +49,7 @@ func since(conditions []appsv1.DaemonSetCondition, kind appsv1.DaemonSetConditio
 type open struct {
 	// byPolicy is the nodes that a rollout policy holds, and unserved the held nodes that have no available pod.
 	byPolicy, unserved int
-	// overdue is whether a pod has reported trouble, and has not been ready, for too long.
+	// overdue reports whether a pod has reported trouble, and has not been ready, for too long.
 	overdue bool
 }
 

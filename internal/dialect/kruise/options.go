@@ -24,15 +24,15 @@ type Options struct {
 	Partition rollout.Quantity
 	// NodeSelector chooses the nodes that are updated; nil means all.
 	NodeSelector labels.Selector
-	// Progressive is whether the partition also holds back the creation of pods.
+	// Progressive reports whether the partition also holds back the creation of pods.
 	Progressive bool
-	// InPlace is whether pods are changed in place where that is possible.
+	// InPlace reports whether pods are changed in place where that is possible.
 	InPlace bool
 	// Grace is how long a pod is not ready before it is changed in place.
 	Grace time.Duration
 	// CloseGate reports whether the pod is not ready during the change, even without a Grace.
 	CloseGate bool
-	// InitImages is whether images of init containers that have ended are changed in place.
+	// InitImages reports whether images of init containers that have ended are changed in place.
 	InitImages bool
 	// Burst is how many writes one plan holds at most; a percentage of the desired nodes is rounded down, to at least 1.
 	Burst rollout.Quantity
