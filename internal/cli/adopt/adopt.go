@@ -50,7 +50,7 @@ func (v *verb) adopt(ctx context.Context, c *options.Clients) error {
 func (v *verb) warnOfTheWayBack(all []foreign) {
 	for _, one := range all {
 		if have := versionsOf(one.now); !slices.Contains(have, storedVersion) {
-			v.Note("%s has only %s, and objects are stored as %s as soon as it is replaced. Then adopt --back refuses to put it back until all objects are stored as %s again (docs/migration.md)",
+			v.Note("%s has only %s. After it is replaced, objects are stored as %s; then adopt --back refuses to restore it until all objects are stored as %s again (docs/migration.md)",
 				definitionRef(one.now.GetName()), strings.Join(have, ", "), storedVersion, have[0])
 		}
 	}

@@ -21,7 +21,7 @@ type cell struct {
 	// NotReady is when the node became not ready, in seconds since 1970; 0 if it is ready.
 	NotReady int64 `json:"x,omitempty"`
 	Gone     bool  `json:"gone,omitempty"`
-	// Charged is whether the node uses the budget.
+	// Charged reports whether the node uses the budget.
 	Charged bool `json:"c,omitempty"`
 	// Wave is the index of its wave of the policy; -1 for none.
 	Wave int `json:"w"`

@@ -42,13 +42,13 @@ type condition struct {
 type details struct {
 	Conditions []condition     `json:"conditions"`
 	Events     []inspect.Event `json:"events"`
-	// Paused is whether the set itself is paused, Containers are those of its template, and Partition is its partition.
+	// Paused reports whether the set itself is paused, Containers are those of its template, and Partition is its partition.
 	Paused     bool        `json:"paused"`
 	Containers []container `json:"containers"`
 	Partition  string      `json:"partition,omitempty"`
 	// Selector selects the nodes of a canary; it is empty without one.
 	Selector string `json:"selector,omitempty"`
-	// Hook is whether the set has a preDelete hook.
+	// Hook reports whether the set has a preDelete hook.
 	Hook bool `json:"hook,omitempty"`
 	// Policy is the specification of the first policy that applies.
 	Policy *v1alpha1.RolloutPolicySpec `json:"policy,omitempty"`

@@ -41,7 +41,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 type gate struct {
 	// scheme is the scheme of the page's URL.
 	scheme string
-	// ownHost is whether a Host header names the dashboard; elsewhere is the response if it does not.
+	// ownHost reports whether a Host header names the dashboard; elsewhere is the response if it does not.
 	ownHost   func(host string) bool
 	elsewhere string
 }

@@ -54,7 +54,7 @@ func TestMistakesInTheCluster(t *testing.T) {
 		"--hosts a:b" + pair + cluster:                                       "is not a host name",
 		"--hosts a/b" + pair + cluster:                                       "is not a host name",
 		"--hosts a --max-sessions 0" + pair + cluster:                        "at least 1",
-		"--hosts a --api-server http://192.0.2.1" + pair:                     "is no https:// URL",
+		"--hosts a --api-server http://192.0.2.1" + pair:                     "is not an https:// URL",
 		"--hosts a --tls-cert-file /no --tls-private-key-file /no" + cluster: "cannot be used",
 		"--hosts a --api-server-ca-file /no/such/file" + pair + cluster:      "--api-server-ca-file",
 	} {

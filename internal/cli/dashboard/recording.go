@@ -58,7 +58,7 @@ type recording struct {
 	// changes and gaps are sorted by time.
 	changes []change
 	gaps    []gap
-	// folded is whether something was recorded before began, which is not kept.
+	// folded reports whether something was recorded before began, which is not kept.
 	folded bool
 }
 

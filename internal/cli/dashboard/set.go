@@ -16,9 +16,9 @@ import (
 type head struct {
 	inspect.Report
 	Dialect string `json:"dialect"`
-	// Advanced is whether it is an Advanced DaemonSet.
+	// Advanced reports whether it is an Advanced DaemonSet.
 	Advanced bool `json:"advanced"`
-	// Missing is whether the set does not exist any more.
+	// Missing reports whether the set does not exist any more.
 	Missing bool `json:"missing,omitempty"`
 	// Waits are the reasons why nodes wait, with the first of them.
 	Waits []waitRow `json:"waits"`
@@ -63,7 +63,7 @@ type revisionRow struct {
 	Created int64    `json:"created"`
 	Pods    int      `json:"pods"`
 	Images  []string `json:"images,omitempty"`
-	// Current is whether it has the template of the set.
+	// Current reports whether it has the template of the set.
 	Current bool `json:"current,omitempty"`
 	// Failed is the reason why it has failed, as the status of the policy reports. Marked is the message of a
 	// mark that this status does not confirm: it has no effect, and may have been written by another client than

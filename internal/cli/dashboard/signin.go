@@ -172,7 +172,7 @@ func cookie(name, value string) *http.Cookie {
 type whoAmI struct {
 	User      string `json:"user"`
 	Namespace string `json:"namespace,omitempty"`
-	// SignedIn is whether the user has signed in on the page: a user whom a proxy signs in cannot sign out here.
+	// SignedIn reports whether the user has signed in on the page: a user whom a proxy signs in cannot sign out here.
 	SignedIn bool `json:"signedIn,omitempty"`
 }
 

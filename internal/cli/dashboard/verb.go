@@ -31,7 +31,7 @@ type verb struct {
 	// flags are those that a request may give, and arguments the number of arguments after the set.
 	flags     []string
 	arguments int
-	// reads is whether the verb changes nothing. Then its output is JSON.
+	// reads reports whether the verb changes nothing. Then its output is JSON.
 	reads bool
 	// planned reports whether the command applies the plan in the request. Then flags are the flags of the command plan.
 	planned bool
@@ -93,7 +93,7 @@ type request struct {
 	Node      string            `json:"node,omitempty"`
 	Arguments []string          `json:"arguments,omitempty"`
 	Flags     map[string]string `json:"flags,omitempty"`
-	// DryRun is whether the API server only checks the change.
+	// DryRun reports whether the API server only checks the change.
 	DryRun bool `json:"dryRun,omitempty"`
 	// Plan is the plan to apply.
 	Plan *plan.Document `json:"plan,omitempty"`

@@ -99,7 +99,7 @@ func New(o *options.Options) *cobra.Command {
 	return cmd
 }
 
-// installation is what is known about an installation.
+// installation contains what the checks know about an installation.
 type installation struct {
 	o                 *options.Options
 	c                 *options.Clients

@@ -18,7 +18,7 @@ type PolicyReport struct {
 	Namespace string `json:"-"`
 	// Others are further policies that apply to the set; then none is followed.
 	Others []string `json:"others,omitempty"`
-	// Reported is whether a manager has reported it. Otherwise it is what a manager would report now.
+	// Reported reports whether a manager has reported it. Otherwise it is what a manager would report now.
 	Reported bool `json:"reported"`
 	// Position is the number of the active wave, from 1; 0 if none is active. Total is the number of waves; the one for the remaining nodes counts if it
 	// has nodes.

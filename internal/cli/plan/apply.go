@@ -84,9 +84,9 @@ type Applied struct {
 	Revision   string `json:"revision"`
 	Generation int64  `json:"generation"`
 	DryRun     bool   `json:"dryRun,omitempty"`
-	// Policy is the result of the policy of the plan, with --with-policy.
+	// Policy describes how the policy of the plan was stored, with --with-policy.
 	Policy *AppliedPolicy `json:"policy,omitempty"`
-	// Unchanged is whether the plan does not edit the set.
+	// Unchanged reports whether the plan does not edit the set.
 	Unchanged bool `json:"unchanged,omitempty"`
 	// PolicyChange is how the rollout policies of the set changed while the edit was sent; empty if they did not.
 	PolicyChange string `json:"policyChange,omitempty"`

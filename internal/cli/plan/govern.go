@@ -23,11 +23,11 @@ import (
 // Policy is what a plan foresees of a rollout policy.
 type Policy struct {
 	Name string `json:"name"`
-	// File is whether the policy is from a file, and not the one of the cluster.
+	// File reports whether the policy is from a file, and not the one of the cluster.
 	File bool `json:"file,omitempty"`
 	// Waves has an entry for each wave that has nodes.
 	Waves []PolicyWave `json:"waves"`
-	// Alerts is whether alerts can hold the rollout. The times assume that none does.
+	// Alerts reports whether alerts can hold the rollout. The times assume that none does.
 	Alerts bool `json:"alerts,omitempty"`
 	// Failure defines how the policy judges the new revision, and what it does after a failure; nil if it does not judge it.
 	Failure *Judgement `json:"failure,omitempty"`
@@ -45,7 +45,7 @@ type PolicyWave struct {
 	Complete string `json:"complete,omitempty"`
 	End      string `json:"end,omitempty"`
 	Soak     string `json:"soak,omitempty"`
-	// Approval is whether the next wave waits for an approval, which the times do not include.
+	// Approval reports whether the next wave waits for an approval, which the times do not include.
 	Approval bool `json:"approval,omitempty"`
 	// Analysis names the analyses that must pass before the wave ends. The times assume that they pass at once.
 	Analysis []string `json:"analysis,omitempty"`

@@ -160,7 +160,7 @@ func (p *PolicyFile) isOf(text string) error {
 	return nil
 }
 
-// AppliedPolicy is the result of the policy of a plan.
+// AppliedPolicy describes how the policy of a plan was stored.
 type AppliedPolicy struct {
 	Name       string `json:"name"`
 	Generation int64  `json:"generation"`

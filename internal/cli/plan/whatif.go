@@ -20,7 +20,7 @@ type WhatIf struct {
 	Failed []string `json:"failed"`
 	// Reached are the nodes that nevertheless get the new revision, before the rollout stops or ends.
 	Reached []string `json:"reached"`
-	// Judged is whether a rollout policy judges the new revision.
+	// Judged reports whether a rollout policy judges the new revision.
 	Judged bool `json:"judged"`
 	// Wave is the wave in which the revision fails, At when, and Message why; empty if the policy does not let it fail.
 	Wave    string `json:"wave,omitempty"`
