@@ -28,7 +28,7 @@ type Job struct {
 	Namespace, Name, Hash, Image string
 	UID                          types.UID
 	Created                      rollout.Time
-	// Stays is whether it runs until it is deleted.
+	// Stays reports whether it runs until it is deleted.
 	Stays bool
 }
 

@@ -10,11 +10,11 @@ import (
 
 // Pulled is what is known about one image on one node.
 type Pulled struct {
-	// There is whether the node has it.
+	// There reports whether the node has it.
 	There bool
 	// Ordered is when the image was added to the NodeImage; 0 if it was not.
 	Ordered rollout.Time
-	// Unlisted is whether the image cannot be added to the NodeImage: it has no room, or the API server refuses the change. The wait then
+	// Unlisted reports whether the image cannot be added to the NodeImage: it has no room, or the API server refuses the change. The wait then
 	// begins when the job was created.
 	Unlisted bool
 }
@@ -86,7 +86,7 @@ type wait struct {
 	// open reports whether one of them was not ordered yet, and until is when the wait for the others ends.
 	open  bool
 	until rollout.Time
-	// unlisted is whether one of them is Unlisted.
+	// unlisted reports whether one of them is Unlisted.
 	unlisted bool
 }
 

@@ -61,7 +61,7 @@ type Cluster struct {
 	Out, Err *bytes.Buffer
 	// Env is the environment.
 	Env map[string]string
-	// Denied is whether the review of a right reports that it is missing.
+	// Denied reports whether the review of a right reports that it is missing.
 	Denied bool
 }
 
