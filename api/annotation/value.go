@@ -87,11 +87,11 @@ func QuantityFrom(least int) func(string) (Quantity, bool) {
 	}
 }
 
-// TemplateGeneration is the one annotation of Kubernetes itself that counts: the API server raises it on a DaemonSet of apps/v1 with every change of the
+// TemplateGeneration is the only annotation of Kubernetes itself that is used: the API server increments it on a DaemonSet of apps/v1 with every change of the
 // template. It has no meaning on an Advanced DaemonSet.
 var TemplateGeneration = Of(Rule{
 	Key: appsv1.DeprecatedTemplateGeneration, Want: "a whole number; remove it, because it has no effect here",
-	Correct: "remove it, it is kept by the API server",
+	Correct: "remove it, because the API server sets it",
 }, func(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil
