@@ -41,7 +41,7 @@ func PortNames(in Inputs) []string {
 }
 
 // Reservation reserves ports for one plane, also before its components listen and while one of them is down, so that
-// other planes do not use them. (Trying to listen does not show the ports of others then.) It is an abstract socket of
+// other planes do not use them. (At these times, a test whether a port is free would not detect such a reservation.) It is an abstract socket of
 // the network namespace, which ends with its process.
 type Reservation struct{ held []net.Listener }
 

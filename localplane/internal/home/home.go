@@ -119,7 +119,7 @@ func (h Home) Populated() bool {
 	return err == nil
 }
 
-// MarkPopulated stores that.
+// MarkPopulated stores that the plane has created its first nodes.
 func (h Home) MarkPopulated() error { return WriteFile(h.populated(), nil) }
 
 // Create makes the directory a home, readable only by its owner. A directory with other files is refused.
