@@ -115,7 +115,7 @@ const (
 
 func TestVerdictWithoutDeclarationIsRefused(t *testing.T) {
 	_, err := verdicts(tree(t, map[string]string{"internal/rollout/plan.go": "package rollout\n\ntype VerdictKind int\n\n// The one.\nconst One VerdictKind = 1\n"}))
-	if err == nil || !strings.Contains(err.Error(), "declaration of 1 verdicts") {
+	if err == nil || !strings.Contains(err.Error(), "declarations of 1 verdicts") {
 		t.Errorf("got error %v", err)
 	}
 }
