@@ -186,3 +186,17 @@ func TestUndoThatIsNeverStored(t *testing.T) {
 	w.pass(time.Second)
 	w.want("abc", v1alpha1.PhaseRolling, "canary")
 }
+
+// TestNoWaveWaitsAtRest: the mark of the committed revision ends a rollout, also one that has come back in the middle of it, as after a restore: then no wave waits for an
+// approval that would have no effect.
+func TestNoWaveWaitsAtRest(t *testing.T) {
+	w := canary(t, "waves: [{name: canary, nodes: {count: 3}, after: [{type: Approval}]}]")
+	w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
+	w.marks[w.s.Set.Update], w.last.CommittedRevision, w.last.CommittedDigest = 9, "agent-v2", ""
+	w.pass(time.Second)
+	for _, wave := range w.out.Status.Waves {
+		if wave.Phase != v1alpha1.WavePassed {
+			t.Errorf("in the phase %s the wave %s is %s", w.out.Status.Phase, wave.Name, wave.Phase)
+		}
+	}
+}
