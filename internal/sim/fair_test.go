@@ -135,13 +135,20 @@ func (s *sim) fair(rounds int) bool {
 	return false
 }
 
+// mostSteps is how many steps a round may have. An answer that asks for itself again and again would have no end.
+const mostSteps = 5_000
+
 // round is whether anything was done, or is still to come.
 func (s *sim) round() bool {
 	busy := false
-	for range 10_000 {
+	for steps := 0; ; steps++ {
 		o := s.fairOp()
 		if o == nil {
 			break
+		}
+		if steps == mostSteps {
+			s.blame("liveness", "after %d steps in one moment there is still something to do: %s", steps, o.text)
+			return true
 		}
 		s.take(*o)
 		busy = true
