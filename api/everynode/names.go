@@ -13,6 +13,13 @@ const Domain = "everynode.dev"
 // Namespace is the default namespace of Everynode.
 const Namespace = "everynode-system"
 
+// The pods of everynode-agent are those of a DaemonSet in the namespace AgentNamespace with the value AgentName in the label AgentLabel.
+const (
+	AgentNamespace = "everynode-agents"
+	AgentName      = "everynode-agent"
+	AgentLabel     = "app.kubernetes.io/name"
+)
+
 // ProbeName is the name of the DaemonSet in Everynode's namespace with which the manager detects another controller
 // that reconciles the DaemonSets of apps/v1. It matches no node, and the manager never reconciles it.
 const ProbeName = "everynode-probe"

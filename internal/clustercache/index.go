@@ -44,6 +44,7 @@ type Index struct {
 	revisions revisionTable
 	labels    labelTable
 	origins   originTable
+	agents    agentTable
 }
 
 type podSet map[types.UID]*podRecord
@@ -64,6 +65,7 @@ func NewIndex(notify func(Key)) *Index {
 		revisions:        newRevisionTable(),
 		labels:           labelTable{},
 		origins:          originTable{},
+		agents:           agentTable{},
 	}
 }
 

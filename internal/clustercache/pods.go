@@ -98,6 +98,7 @@ func (x *Index) share(p *podRecord, rec *Pod) {
 
 // file puts a record where it belongs: in a state for its set, among the pods without a set, or among the orphans.
 func (x *Index) file(p *podRecord) {
+	x.agents.add(p)
 	if p.origin.owner != "" {
 		if s := x.ownerOf(p); s != nil {
 			x.attach(s, p)
@@ -155,6 +156,7 @@ func (x *Index) attach(s *set, p *podRecord) {
 
 // detach takes a record out of wherever file has put it.
 func (x *Index) detach(p *podRecord) {
+	x.agents.remove(p)
 	if p.origin.owner == "" {
 		delete(x.orphans[p.origin.namespace], p.uid)
 		if len(x.orphans[p.origin.namespace]) == 0 {

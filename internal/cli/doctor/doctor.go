@@ -81,7 +81,7 @@ const example = `  # All checks
   kubectl everynode doctor -o json | jq '.[] | select(.result == "failed")'`
 
 // agentNamespace is the default namespace of the agents.
-const agentNamespace = "everynode-agents"
+const agentNamespace = everynode.AgentNamespace
 
 // New returns the command doctor.
 func New(o *options.Options) *cobra.Command {

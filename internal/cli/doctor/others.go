@@ -22,7 +22,7 @@ import (
 )
 
 // agentName is the name of the DaemonSet of the agents.
-const agentName = "everynode-agent"
+const agentName = everynode.AgentName
 
 func (p *installation) checkAgents(ctx context.Context) []Finding {
 	if !p.present {

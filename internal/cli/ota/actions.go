@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	v2 "everynode.dev/everynode/api/agent/v2"
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/options"
@@ -59,7 +60,7 @@ func newPull(o *options.Options) *cobra.Command {
 }
 
 // agentLabel is the label of the pods of the agents, in any namespace.
-const agentLabel = "app.kubernetes.io/name=everynode-agent"
+const agentLabel = everynode.AgentLabel + "=" + everynode.AgentName
 
 // warnNoAgent lists nodes without an agent: there the request is not carried out, and the pods cannot be upgraded.
 // Without the right to list pods there is no warning.
