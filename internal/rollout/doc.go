@@ -96,7 +96,7 @@
 // With Node.ImageWait an update waits for the images of the wanted revision, until Node.ImageUntil at the latest: no old pod is deleted,
 // marked or joined by another for it, not even one that is not available. Nothing else waits: what is missing is created,
 // what is broken repaired, what has begun goes on, and an old pod that will have no successor goes without. A node that
-// waits takes no slot of the budget and stops no other.
+// waits takes no slot of the budget and stops no other. With Set.ImagesInPlace only a pod waits that is changed in place.
 //
 // # Nodes that are not ready
 //

@@ -32,6 +32,8 @@ func edgeMutants() []mutant {
 		}, images},
 		{"marks without images", []string{"set in-place grace=5s", "in-place v1", "node a stay image-wait v1:ready,gate"},
 			touch(Mark, 0, UpdatingInPlace), images},
+		{"changes in place without images", []string{"set in-place images-in-place close-gate", "in-place v1", "node a must image-wait v1:ready,gate"},
+			touch(Mark, 0, UpdatingInPlace), images},
 		{"prepares without images", []string{"node a must image-wait v1:ready,armed"}, touch(Prepare, 0, Preparing), images},
 		{"lets a node that waits for images stop the others", []string{"node a must image-wait v1:ready", "node b must v1:ready"},
 			func(_ Snapshot, p *Plan) { p.Actions, p.Verdicts[1].Kind = nil, WaitBudget }, "the budget is used up"},

@@ -69,6 +69,7 @@ func (s *source) set(revisions int) Set {
 	}
 	if s.one(2) {
 		set.InPlace, set.Grace, set.CloseGate, set.InitImages = true, []time.Duration{0, 5 * time.Second, -1}[s.pick(3)], s.one(3), s.one(2)
+		set.ImagesInPlace = s.one(3)
 	}
 	if s.one(2) {
 		set.Limits = s.limits()

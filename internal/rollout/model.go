@@ -69,10 +69,13 @@ type Set struct {
 	// ExternalController means that another controller keeps the pods: it creates, repairs and removes them. A plan then holds nothing but
 	// deletes of old pods for the update, and announcements. There is no surge, and no change in place.
 	ExternalController bool
-	// InitImages reports whether an image of an init container is changed in place, too. Source: annotation api/everynode.InPlaceInitImages.
-	InitImages  bool
-	Unreachable Unreachable
-	// Announce reports whether each pod announces whether there is a newer revision. If not, announcements of pods are withdrawn.
+	// InitImages is whether an image of an init container is changed in place, too. Source: annotation api/everynode.InPlaceInitImages.
+	InitImages bool
+	// ImagesInPlace is whether Node.ImageWait counts only for a pod that is changed in place: the set has not asked to wait for images, and a pod that is
+	// recreated does not.
+	ImagesInPlace bool
+	Unreachable   Unreachable
+	// Announce is whether each pod announces whether there is a newer revision. If not, announcements of pods are withdrawn.
 	Announce bool
 }
 
@@ -162,9 +165,9 @@ type Node struct {
 	Unanswered bool
 	// Ready reports whether the node's condition Ready is True, and Since when that condition last changed.
 	Ready bool
-	// ImageWait reports whether the update of the node waits because images of the wanted revision are not on it
-	// yet; it is set only for sets that request this. ImageUntil is when the update starts anyway; 0 means that
-	// no end is known, because the pull was not requested yet.
+	// ImageWait is whether the images of the wanted revision are not on the node yet, and its update is to wait for them; set only
+	// for sets that ask for that, and for changes in place (Set.ImagesInPlace). ImageUntil is when the update starts all the same; 0 means that
+	// no end is known, because no node has been requested to pull them yet.
 	ImageWait  bool
 	ImageUntil Time
 	Since      Time

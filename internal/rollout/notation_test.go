@@ -200,6 +200,8 @@ func (p *player) limit(key, value string) (err error) {
 		l.Selective = key == "selective"
 	case "init-images":
 		p.w.State.Set.InitImages = true
+	case "images-in-place":
+		p.w.State.Set.ImagesInPlace = true
 	case "descending":
 		l.Descending = true
 	case "progressive":
