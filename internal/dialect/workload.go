@@ -74,13 +74,16 @@ type Workload struct {
 
 // PullAhead contains the options of a set for pulling new images on the nodes of old pods. The set does not decide whether images are pulled in advance at all.
 type PullAhead struct {
-	// Parallelism is on how many nodes at once, Timeout the time of one try, in whole seconds.
-	Parallelism int32
-	Timeout     time.Duration
+	// Parallelism is on how many nodes at once, Timeout the time of one try, in whole seconds. ParallelismGiven is whether the set says anything about the
+	// former.
+	Parallelism      int32
+	ParallelismGiven bool
+	Timeout          time.Duration
 	// MinUpdatedReady is how many updated pods must be ready before; a percentage is of the desired nodes, rounded up.
 	MinUpdatedReady rollout.Quantity
-	// Wait reports whether the update of a node waits until the images are there, for at most Timeout after the pull was requested.
-	Wait bool
+	// Wait is whether the update of a node waits until the images are there, for at most Timeout after the pull was requested. NoWait is whether
+	// none does; without either, changes in place do where an agent pulls.
+	Wait, NoWait bool
 }
 
 // Problem is something in an object that cannot be honoured.

@@ -39,6 +39,10 @@ type Input struct {
 	Snapshot  *rollout.Snapshot
 	// Jobs are those that the set owns.
 	Jobs []Job
+	// InPlace is how changes in place wait that the set has not asked to wait; nil where they do not. Off is whether nothing is pulled ahead, and
+	// all jobs go.
+	InPlace *InPlace
+	Off     bool
 }
 
 // Output is what is to be done. The jobs have no owner yet.
@@ -62,25 +66,26 @@ func Decide(in *Input) Output {
 			out.Clear = append(out.Clear, i)
 		}
 	}
-	old := oldNodes(in.Snapshot)
+	old := in.oldNodes()
 	for i := range in.Jobs {
-		if len(old) == 0 || !in.serves(&in.Jobs[i]) {
+		if in.Off || len(old) == 0 || !in.serves(&in.Jobs[i]) {
 			out.Delete = append(out.Delete, in.Jobs[i].Name)
 		}
 	}
 	in.decide(&out, old)
-	if in.Snapshot.Set.ExternalController {
-		out.Mark, out.Clear = "", nil // another controller owns the history
+	if in.Off || in.only() || in.Snapshot.Set.ExternalController {
+		out.Mark, out.Clear = "", nil // another controller owns the history, or the marks are of no use
 	}
 	return out
 }
 
 // decide returns which jobs are to be made, and with which mark.
 func (in *Input) decide(out *Output, old []int) {
-	set, waits := &in.Snapshot.Set, in.Set.PullAhead.Wait
+	set, waits := &in.Snapshot.Set, in.waits()
 	marked := in.Revisions[set.Update].Mark != ""
 	switch {
-	case len(old) == 0:
+	case in.Off, len(old) == 0:
+	case in.only() && set.Paused: // what was ordered goes on
 	case !waits && marked:
 	case !waits && atOnce(set, len(old), desired(in.Snapshot)):
 		out.Mark = kruise.PredownloadIgnored
@@ -94,9 +99,12 @@ func (in *Input) decide(out *Output, old []int) {
 	}
 }
 
-// lasting reports whether jobs stay until the rollout has ended: nodes wait for them, and a node that gets an old pod later would wait for ever; or there
+// waits is whether some updates of the set wait for images.
+func (in *Input) waits() bool { return in.Set.PullAhead.Wait || in.InPlace != nil }
+
+// lasting is whether jobs stay until the rollout has ended: nodes wait for them, and a node that gets an old pod later would wait for ever; or there
 // is no mark for created jobs.
-func (in *Input) lasting() bool { return in.Set.PullAhead.Wait || in.Snapshot.Set.ExternalController }
+func (in *Input) lasting() bool { return in.waits() || in.Snapshot.Set.ExternalController }
 
 // serves reports whether a job is of use as it is.
 func (in *Input) serves(job *Job) bool {
@@ -124,11 +132,11 @@ func markOf(jobs []*v1beta1.ImagePullJob) string {
 	return kruise.PredownloadCreated
 }
 
-// oldNodes are the indices of nodes on which an old pod runs, of whatever revision.
-func oldNodes(s *rollout.Snapshot) []int {
+// oldNodes are the indices of nodes on which an old pod runs for which images are pulled ahead.
+func (in *Input) oldNodes() []int {
 	var old []int
-	for i := range s.Nodes {
-		if oldPod(s, i) != nil {
+	for i := range in.Snapshot.Nodes {
+		if pod := oldPod(in.Snapshot, i); pod != nil && (!in.only() || in.concerns(i, pod)) {
 			old = append(old, i)
 		}
 	}
@@ -186,7 +194,7 @@ func (in *Input) jobs(old []int) []*v1beta1.ImagePullJob {
 		}
 		var with []string
 		for i := range in.Revisions {
-			if i == in.Snapshot.Set.Update || slices.Contains(has[i], image.Image) {
+			if i == in.Snapshot.Set.Update || slices.Contains(has[i], image.Image) || in.only() && !in.changes(i) {
 				with = append(with, in.Revisions[i].Hash)
 			}
 		}
@@ -216,16 +224,17 @@ func (has imagesOf) lacks(p *rollout.Pod, image string) bool {
 	return p.Revision < 0 || p.Revision >= len(has) || !slices.Contains(has[p.Revision], image)
 }
 
-// Order returns the order in which the old nodes of a set are served: first those that the update may start on, each group in the order in which
-// the set updates its nodes.
-func Order(s *rollout.Snapshot, p *rollout.Plan) []string {
+// Order is in which order the old nodes of a set are served: first those that the update may start on, each group in the order in which
+// the set updates its nodes. Nodes for which nothing needs to be pulled, or on which nothing pulls, are left out: they are served last.
+func (in *Input) Order(p *rollout.Plan) []string {
+	s := in.Snapshot
 	var released, held []string
 	for k := range s.Nodes {
 		i := k
 		if s.Set.Descending {
 			i = len(s.Nodes) - 1 - k
 		}
-		if oldPod(s, i) == nil {
+		if pod := oldPod(s, i); pod == nil || in.only() && !in.concerns(i, pod) {
 			continue
 		}
 		switch p.Verdicts[i].Kind {

@@ -4,6 +4,7 @@ package predownload
 
 import (
 	"maps"
+	"math"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +31,7 @@ func (in *Input) job(image podtemplate.NamedImage, with []string) *v1beta1.Image
 		onJob = map[string]string{}
 	}
 	onJob[hashLabel] = r.Hash
-	parallelism := intstr.FromInt32(in.Set.PullAhead.Parallelism)
+	parallelism := intstr.FromInt32(in.parallelism())
 	job := &v1beta1.ImagePullJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: in.Set.Namespace, Name: r.Name + "-" + image.Name, Labels: onJob},
 		Spec: v1beta1.ImagePullJobSpec{
@@ -52,6 +53,16 @@ func (in *Input) job(image podtemplate.NamedImage, with []string) *v1beta1.Image
 		job.Spec.SandboxConfig = &v1beta1.SandboxConfig{Labels: labels, Annotations: annotations}
 	}
 	return job
+}
+
+// parallelism is on how many nodes at once an image is pulled. Where the set says nothing, changes in place that wait are as many as the budget
+// allows, so that the wait does not slow the update down, and the registry serves no more pulls at once than kubelets would request.
+func (in *Input) parallelism() int32 {
+	if in.Set.PullAhead.ParallelismGiven || in.InPlace == nil {
+		return in.Set.PullAhead.Parallelism
+	}
+	budget := in.Snapshot.Set.MaxUnavailable.Of(desired(in.Snapshot))
+	return max(in.Set.PullAhead.Parallelism, int32(min(budget, math.MaxInt32)))
 }
 
 // selector matches the pods of the set that are of none of the revisions with these hashes.

@@ -27,6 +27,7 @@ type Look func(image string, job *Job) func(node string) Pulled
 // names of nodes that wait and are Unlisted.
 func (in *Input) Wait(look Look) (unlisted []string) {
 	s := in.Snapshot
+	s.Set.ImagesInPlace = in.InPlace != nil
 	if s.Set.Update < 0 || s.Set.Update >= len(in.Revisions) {
 		return nil
 	}
@@ -36,15 +37,19 @@ func (in *Input) Wait(look Look) (unlisted []string) {
 		jobs[i] = in.jobFor(wanted[i].Image)
 		pulled[i] = look(wanted[i].Image, jobs[i])
 	}
+	known := func(node, image int) Pulled { return plausible(pulled[image](s.Nodes[node].Name), jobs[image], s.Now) }
+	if in.InPlace != nil {
+		in.lastOrder(known, len(wanted))
+	}
 	for i := range s.Nodes {
 		pod := oldPod(s, i)
-		if pod == nil {
+		if pod == nil || in.InPlace != nil && !in.concerns(i, pod) {
 			continue
 		}
 		w := wait{}
 		for k := range wanted {
 			if has.lacks(pod, wanted[k].Image) {
-				w.add(plausible(pulled[k](s.Nodes[i].Name), jobs[k], s.Now), jobs[k], in.Set.PullAhead.Timeout)
+				w.add(in.bounded(known(i, k), jobs[k]), jobs[k], in.Set.PullAhead.Timeout)
 			}
 		}
 		s.Nodes[i].ImageWait, s.Nodes[i].ImageUntil = w.on, w.end()

@@ -179,7 +179,7 @@ func (p *pass) predownload(ctx context.Context, h *clustercache.Resolved, a *loo
 	}
 	out := predownload.Decide(a.in)
 	if len(a.in.Jobs)+len(out.Create) > 0 {
-		p.c.orders.set(p.w.UID, predownload.Order(a.in.Snapshot, plan))
+		p.c.orders.set(p.w.UID, a.in.Order(plan))
 	} else {
 		p.c.orders.set(p.w.UID, nil)
 	}

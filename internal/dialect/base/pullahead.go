@@ -25,8 +25,12 @@ const (
 func (r *Reader) pullAhead(w *dialect.Workload) {
 	p := &w.PullAhead
 	p.Parallelism = r.wholeOr(w, kruise.PredownloadParallelismValue, DefaultPullParallelism)
+	_, p.ParallelismGiven = w.Annotations[kruise.PredownloadParallelism]
 	p.Timeout = time.Duration(r.wholeOr(w, kruise.PredownloadTimeoutValue, int32(DefaultPullTimeout/time.Second))) * time.Second
 	p.Wait = ptr.Deref(Annotation(r, w, everynode.WaitForImageValue, "until then no update waits for images"), false)
+	if _, said := w.Annotations[everynode.WaitForImage]; said && !p.Wait {
+		p.NoWait = true
+	}
 	least := Annotation(r, w, kruise.PredownloadMinUpdatedReadyValue, untilPulled)
 	switch {
 	case least == nil:

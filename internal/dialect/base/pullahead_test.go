@@ -24,18 +24,26 @@ func TestPullAhead(t *testing.T) {
 		return dialect.PullAhead{Parallelism: n, Timeout: d, MinUpdatedReady: q, Wait: wait}
 	}
 	usual := as(1, 300*time.Second, rollout.Quantity{}, false)
+	never := func(p dialect.PullAhead) dialect.PullAhead {
+		p.NoWait = true
+		return p
+	}
+	given := func(p dialect.PullAhead) dialect.PullAhead {
+		p.ParallelismGiven = true
+		return p
+	}
 	for name, e := range map[string]struct {
 		annotations map[string]any
 		want        dialect.PullAhead
 		told        string
 	}{
 		"nothing said":  {nil, usual, ""},
-		"all said":      {map[string]any{parallelism: "7", timeout: "20", least: "10%", wait: "false"}, as(7, 20*time.Second, rollout.Quantity{Value: 10, Percent: true}, false), ""},
+		"all said":      {map[string]any{parallelism: "7", timeout: "20", least: "10%", wait: "false"}, given(never(as(7, 20*time.Second, rollout.Quantity{Value: 10, Percent: true}, false))), ""},
 		"waits":         {map[string]any{wait: "true", least: "0"}, as(1, 300*time.Second, rollout.Quantity{}, true), ""},
-		"a percentage":  {map[string]any{parallelism: "10%"}, usual, `InvalidAnnotation Annotation ` + parallelism + ` is "10%": set it to a whole number from 1 to 2147483647; until then it counts as 1.`},
+		"a percentage":  {map[string]any{parallelism: "10%"}, given(usual), `InvalidAnnotation Annotation ` + parallelism + ` is "10%": set it to a whole number from 1 to 2147483647; until then it counts as 1.`},
 		"no time":       {map[string]any{timeout: "0"}, usual, `InvalidAnnotation Annotation ` + timeout + ` is "0": set it to a whole number from 1 to 2147483647; until then it counts as 300.`},
 		"more than all": {map[string]any{least: "101%"}, usual, `InvalidAnnotation Annotation ` + least + ` is "101%": set it to a whole number from 0, or a percentage up to 100%; until then images are pulled as soon as an update begins.`},
-		"perhaps":       {map[string]any{wait: "True"}, usual, `InvalidAnnotation Annotation ` + wait + ` is "True": set it to "true" or "false"; until then no update waits for images.`},
+		"perhaps":       {map[string]any{wait: "True"}, never(usual), `InvalidAnnotation Annotation ` + wait + ` is "True": set it to "true" or "false"; until then no update waits for images.`},
 		"wait for each other": {map[string]any{wait: "true", least: "1"}, as(1, 300*time.Second, rollout.Quantity{}, true),
 			`IgnoredField Annotation ` + least + ` has no effect together with ` + wait + `: remove one of them; until then images are pulled as soon as an update begins.`},
 	} {
