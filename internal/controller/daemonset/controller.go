@@ -36,7 +36,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Options are the parts of a Controller; all are required but the last seven.
+// Options are the parts of a Controller; all are required but the last eight.
 type Options struct {
 	Dialects  []dialect.Dialect
 	Index     *clustercache.Index
@@ -50,12 +50,14 @@ type Options struct {
 	Workers int
 	// PullJobs may be nil: then nothing is pulled ahead. Without Policies there are no rollout policies, without Analyses those of policies have no answer, and
 	// without Notices no program is notified. Without Templates no undo changes a template.
-	PullJobs  PullJobs
-	Templates Templates
-	Policies  Policies
-	Analyses  Analyses
-	Notices   Notices
-	// Late reports whether the sets of an optional dialect have not been read yet, while the others are served; it may be nil.
+	PullJobs PullJobs
+	// ImagesInPlace is how changes in place wait for images that their set has not asked to wait; nil if they do not.
+	ImagesInPlace *ImagesInPlace
+	Templates     Templates
+	Policies      Policies
+	Analyses      Analyses
+	Notices       Notices
+	// Late is whether the sets of an optional dialect have not been read yet, while the others are served; it may be nil.
 	Late func() bool
 	// UpstreamWorks reports whether kube-controller-manager, and not this manager, manages the pods of apps/v1; nil if it never does.
 	UpstreamWorks func() bool
@@ -211,6 +213,7 @@ type state struct {
 	batchOf   int64
 	governed  governed
 	durations durations
+	pulls     pullState
 	// refused is the last change of the template, if it was refused.
 	refused atomic.Pointer[refusal]
 	// tidyAfter is when revisions that no decision needs may be adopted or labelled again.

@@ -26,7 +26,7 @@ const (
 // and which updates start although the images are not present. The latter explains to users why a pod is
 // missing for a long time.
 func (p *pass) recordWaits(s *rollout.Snapshot, plan *rollout.Plan) {
-	if !p.w.PullAhead.Wait {
+	if !p.w.PullAhead.Wait && !s.Set.ImagesInPlace {
 		return
 	}
 	var waiting, over []string

@@ -35,7 +35,9 @@ const PredownloadGate = "PreDownloadImageForDaemonSetUpdate"
 
 // Texts for sets that request image pulls in advance where this is not possible.
 const (
-	textGateOff      = "Annotation %s has no effect: start everynode-manager with --feature-gates %s=true, or remove the annotation; until then no update waits for images."
+	textGateOff        = "Annotation %s has no effect: start everynode-manager with --feature-gates %s=true, or remove the annotation; until then no update waits for images."
+	textGateOffInPlace = "Annotation %s has no effect on updates that recreate pods: start everynode-manager with --feature-gates %s=true, or remove the annotation; " +
+		"until then only changes in place wait for images, on nodes with an agent."
 	textNoImagePulls = "No images are pulled ahead, and no update waits for them: %s."
 )
 
@@ -133,17 +135,17 @@ func (p *pass) problem(a *lookahead, reason, format string, args ...any) {
 
 // lookAhead collects the state of image pulls before the decision, and makes nodes wait whose images are not present.
 func (p *pass) lookAhead(ctx context.Context, h *clustercache.Resolved, s *rollout.Snapshot) lookahead {
-	a, waits := lookahead{}, p.w.PullAhead.Wait
-	p.c.orders.wait(p.w.UID, p.key, waits)
-	if p.c.PullJobs == nil || !p.d.Predownload {
-		if waits {
-			p.problem(&a, base.ReasonIgnoredField, textGateOff, everynode.WaitForImage, PredownloadGate)
-		}
+	a, asked, inPlace := lookahead{}, p.w.PullAhead.Wait, p.mayWaitInPlace(s)
+	p.c.orders.wait(p.w.UID, p.key, asked || inPlace)
+	if asked && (p.c.PullJobs == nil || !p.d.Predownload) {
+		p.problem(&a, base.ReasonIgnoredField, gateOffText(inPlace), everynode.WaitForImage, PredownloadGate)
+	}
+	if p.c.PullJobs == nil || !p.d.Predownload && !inPlace && p.jobless() {
 		return a
 	}
 	ready, why := p.c.PullJobs.Serving()
 	if why != "" {
-		if waits {
+		if asked && p.d.Predownload {
 			p.problem(&a, base.ReasonNoImagePulls, textNoImagePulls, why)
 		}
 		return a
@@ -154,20 +156,32 @@ func (p *pass) lookAhead(ctx context.Context, h *clustercache.Resolved, s *rollo
 			Name: h.Entries[i].Name, Hash: h.Entries[i].Hash, Template: h.Entries[i].Template, Mark: mark(&h.Revisions[i]),
 		})
 	}
+	if inPlace {
+		p.imagesInPlace(in)
+	}
+	in.Off = !p.d.Predownload && in.InPlace == nil
+	if in.Off && p.jobless() {
+		return a
+	}
 	var err error
 	if ready {
 		in.Jobs, err = p.c.PullJobs.Owned(ctx, p.w.Namespace, p.w.UID)
 	}
-	if waits {
+	read := ready && err == nil
+	if asked && p.d.Predownload || in.InPlace != nil && p.waitsInPlace(read) {
 		p.recordUnlisted(s, in.Wait(p.c.PullJobs.Look)) // before it is ready that knows of no image, so every node waits
+		p.state.pulls.ordered(in)
 		if endless(s) {
 			a.again = endlessRetry
 		}
 	}
-	if err != nil || !ready {
-		a.again = time.Second
+	if !read {
+		if !in.Off { // else there may be jobs of an earlier roll, which harm nothing until the next pass
+			a.again = time.Second
+		}
 		return a
 	}
+	p.state.pulls.none = len(in.Jobs) == 0
 	a.in = in
 	return a
 }
@@ -183,6 +197,7 @@ func (p *pass) predownload(ctx context.Context, h *clustercache.Resolved, a *loo
 	} else {
 		p.c.orders.set(p.w.UID, nil)
 	}
+	p.state.pulls.none = p.state.pulls.none && len(out.Create) == 0
 	if err := p.pullAhead(ctx, h, a, &out); err != nil {
 		a.again = predownloadRetry
 	}
@@ -211,6 +226,7 @@ func (p *pass) pullAhead(ctx context.Context, h *clustercache.Resolved, a *looka
 	for _, job := range out.Create {
 		failed = errors.Join(failed, p.createJob(ctx, a, job))
 	}
+	p.state.pulls.refused = failed != nil && !errors.Is(failed, errLater)
 	if failed == nil && out.Mark != "" {
 		failed = p.label(ctx, h, h.Current, map[string]any{out.Mark: "true"})
 	}
