@@ -13,12 +13,14 @@ const Domain = "everynode.dev"
 // Namespace is the default namespace of Everynode.
 const Namespace = "everynode-system"
 
-// The pods of everynode-agent are those of a DaemonSet in the namespace AgentNamespace with the value AgentName in the label AgentLabel.
-const (
-	AgentNamespace = "everynode-agents"
-	AgentName      = "everynode-agent"
-	AgentLabel     = "app.kubernetes.io/name"
-)
+// AgentNamespace is the namespace of the DaemonSet of everynode-agent.
+const AgentNamespace = "everynode-agents"
+
+// AgentName is the name of that DaemonSet, and the value of AgentLabel on its pods.
+const AgentName = "everynode-agent"
+
+// AgentLabel is the label of the pods of the agents.
+const AgentLabel = "app.kubernetes.io/name"
 
 // ProbeName is the name of the DaemonSet in Everynode's namespace with which the manager detects another controller
 // that reconciles the DaemonSets of apps/v1. It matches no node, and the manager never reconciles it.
@@ -38,7 +40,9 @@ const (
 	// WaitForImage makes, with the value "true", the update of each node wait until the new images are on the node, for at
 	// most the time in the annotation apps.kruise.io/image-predownload-timeout-seconds (default 300 seconds) after the
 	// pull was requested. Updates that have started, repairs, and missing pods do not wait. It requires the feature gate
-	// PreDownloadImageForDaemonSetUpdate.
+	// PreDownloadImageForDaemonSetUpdate. Without the annotation only changes in place of an Advanced DaemonSet wait, on nodes
+	// where an agent runs, unless the manager has the flag --in-place-wait-for-images=false. With the value "false" no update of
+	// the set waits.
 	WaitForImage = Domain + "/wait-for-image"
 )
 

@@ -93,6 +93,7 @@ func (o *options) merge(fs *pflag.FlagSet, c *v1alpha1.ManagerConfiguration) err
 		take(fs, "webhook-bind-address", &o.webhookAddress, w.BindAddress)
 		take(fs, "webhook-cert-dir", &o.webhookCertDir, w.CertDir)
 	}
+	take(fs, "in-place-wait-for-images", &o.imagesInPlace, c.InPlaceWaitForImages)
 	if c.PullSecretNamespaces != nil {
 		take(fs, "pull-secret-namespaces", &o.pullSecretNamespaces, &c.PullSecretNamespaces)
 	}

@@ -48,6 +48,7 @@ type options struct {
 	gates           featuregate.MutableFeatureGate
 
 	pullSecretNamespaces []string
+	imagesInPlace        bool
 
 	// providers are the providers in the file analysisProviders; policies may name them.
 	analysisProviders string
@@ -132,6 +133,8 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 10*time.Second, "How long other managers wait for a leader that does not renew its lease.")
 	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 7*time.Second, "How long a leader tries to renew its lease before it stops working.")
 	fs.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 1500*time.Millisecond, "Time between tries to get or renew the lease.")
+	fs.BoolVar(&o.imagesInPlace, "in-place-wait-for-images", true, "Have a change in place of an Advanced DaemonSet wait for its images where an agent runs on the node: the agent pulls them while the old containers run. "+
+		"What the annotation wait-for-image of a set says takes precedence.")
 	fs.StringSliceVar(&o.pullSecretNamespaces, "pull-secret-namespaces", nil, "The namespaces from which pull secrets of ImagePullJobs may be copied to where the agents of all nodes read them.")
 	fs.StringVar(&o.analysisProviders, "analysis-providers", "", "A file ("+v1alpha1.APIVersion+", kind "+v1alpha1.KindProviders+") with the providers that rollout policies may name in spec.analyses "+
 		"and spec.blockOnAlerts: each a Prometheus or a webhook. It is read again when it changes; if it has a mistake then, the earlier content counts.")

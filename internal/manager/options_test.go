@@ -56,6 +56,7 @@ kubeAPIQPS: 2
 kubeAPIBurst: 3
 metricsBindAddress: "4"
 metricsPerSet: true
+inPlaceWaitForImages: false
 healthProbeBindAddress: "5"
 webhook: {url: "https://u:6", bindAddress: ":7", certDir: d}
 leaderElection: {enabled: true, leaseDuration: 60s, renewDeadline: 50s, retryPeriod: 40s}
@@ -63,9 +64,9 @@ leaderElection: {enabled: true, leaseDuration: 60s, renewDeadline: 50s, retryPer
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []any{o.kubeconfig, o.namespace, o.concurrentSyncs, o.qps, o.burst, o.metricsAddress, o.metricsPerSet, o.healthAddress, o.leaderElect, o.leaseDuration, o.renewDeadline, o.retryPeriod,
+	got := []any{o.kubeconfig, o.namespace, o.concurrentSyncs, o.qps, o.burst, o.metricsAddress, o.metricsPerSet, o.imagesInPlace, o.healthAddress, o.leaderElect, o.leaseDuration, o.renewDeadline, o.retryPeriod,
 		o.dialects[0], o.webhookURL, o.webhookAddress, o.webhookCertDir}
-	want := []any{"k", "here", 1, float32(2), 3, "4", true, "5", true, time.Minute, 50 * time.Second, 40 * time.Second,
+	want := []any{"k", "here", 1, float32(2), 3, "4", true, false, "5", true, time.Minute, 50 * time.Second, 40 * time.Second,
 		"kruise", "https://u:6", ":7", "d"}
 	for i := range want {
 		if got[i] != want[i] {

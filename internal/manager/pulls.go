@@ -57,14 +57,16 @@ func newPulls(l *leader, o *options, cfg *rest.Config, mayWrite func() bool) (*p
 	}
 	p := &pulls{store: store, watches: watches}
 	l.metrics.Pulls = p.numbers
-	if o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {
+	serves := slices.Contains(o.dialects, dialects.Kruise)
+	// Also while no update waits, so that jobs go that were made before.
+	if serves || o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {
 		writes, err := client.New(unlimited(cfg), client.Options{Scheme: store.Live().Scheme(), Mapper: store.Live().RESTMapper()})
 		if err != nil {
 			return nil, fmt.Errorf("making a client: %w", err)
 		}
 		p.ahead = watches.PullJobs(store, writes, func(set types.UID) { l.controller.PullsChanged(set) })
 	}
-	if !slices.Contains(o.dialects, dialects.Kruise) {
+	if !serves {
 		return p, nil
 	}
 	realClock := clock.RealClock{}
@@ -173,6 +175,14 @@ func (l *leader) pullJobs() daemonset.PullJobs {
 		return nil
 	}
 	return l.pulls.ahead
+}
+
+// imagesInPlace returns how changes in place wait for images that their set has not asked to wait; nil if they do not.
+func imagesInPlace(o *options) *daemonset.ImagesInPlace {
+	if !o.imagesInPlace {
+		return nil
+	}
+	return &daemonset.ImagesInPlace{MayCopySecrets: func(namespace string) bool { return slices.Contains(o.pullSecretNamespaces, namespace) }}
 }
 
 // orderOf returns the order in which the set that controls a job updates its nodes.

@@ -66,3 +66,17 @@ func TestWhoReadsTheNodes(t *testing.T) {
 		})
 	}
 }
+
+// TestWhetherChangesInPlaceWait: by default they do, and where their pull secrets may be copied.
+func TestWhetherChangesInPlaceWait(t *testing.T) {
+	o, err := parse(t, "", "--pull-secret-namespaces=a,b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if how := imagesInPlace(o); how == nil || !how.MayCopySecrets("b") || how.MayCopySecrets("c") {
+		t.Errorf("by default they wait as %+v", how)
+	}
+	if o, err = parse(t, "", "--in-place-wait-for-images=false"); err != nil || imagesInPlace(o) != nil {
+		t.Errorf("switched off, they wait as %+v, %v", imagesInPlace(o), err)
+	}
+}

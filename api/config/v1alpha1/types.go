@@ -20,6 +20,7 @@ type ManagerConfiguration struct {
 	Namespace              *string         `json:"namespace,omitempty"`
 	Dialects               []string        `json:"dialects,omitempty"`
 	ConcurrentSyncs        *int            `json:"concurrentSyncs,omitempty"`
+	InPlaceWaitForImages   *bool           `json:"inPlaceWaitForImages,omitempty"`
 	PullSecretNamespaces   []string        `json:"pullSecretNamespaces,omitempty"`
 	AnalysisProviders      *string         `json:"analysisProviders,omitempty"`
 	NotificationTargets    *string         `json:"notificationTargets,omitempty"`
