@@ -49,6 +49,7 @@ const (
 	usualStop   = 5 * time.Second
 	usualStart  = 10 * time.Second
 	usualChange = 5 * time.Second
+	usualPull   = 10 * time.Second // on nodes with an agent, while the old container runs
 	never       = "never"
 	given       = "given" // the source of a value given by a flag
 	// most is the longest time between the creation and the readiness of a pod that is used: if it is longer, readiness
@@ -65,7 +66,7 @@ func (t *times) addFlags(cmd *cobra.Command) {
 		{&t.start, "assume-start", "How long a pod takes from its creation until it is ready (default: as measured in the last rollouts of this set, or the median of its pods, or 10s; or never, if none can start)."},
 		{&t.change, "assume-change", "How long a node takes to run a change in place (default: as measured in the last rollouts of this set, or 5s)."},
 		{&t.hook, "assume-hook", "How long a preDelete hook takes to release a pod (default: it never does)."},
-		{&t.pull, "assume-pull", "How long nodes take to pull images, if an update waits for that (default: the time after which the update goes on)."},
+		{&t.pull, "assume-pull", "How long nodes take to pull images, if an update waits for that (default: the time after which the update goes on, or 10s if only changes in place wait)."},
 	} {
 		cmd.Flags().DurationVar(f.to, f.name, 0, f.usage)
 	}
@@ -134,15 +135,19 @@ func assume(f *prediction) assumed {
 		start, startSource = median, fmt.Sprintf("the median of %d pods of this set", pods)
 	}
 	pull, pullSource := -time.Nanosecond, "no update waits for images"
-	if f.view.Workload.PullAhead.Wait {
+	asked, inPlace := f.view.Workload.PullAhead.Wait, f.view.Snapshot.Set.ImagesInPlace
+	switch {
+	case asked:
 		pull, pullSource = f.view.Workload.PullAhead.Timeout, "the time after which the update continues without them"
+	case inPlace:
+		pull, pullSource = usualPull, "assumed"
 	}
 	all := assumed{
 		{Name: "stop", value: stop, Source: stopSource, matters: true, assumed: true},
 		{Name: "start", value: start, Source: startSource, matters: true, assumed: pods == 0},
 		{Name: "change", value: usualChange, Source: "assumed", matters: f.view.Snapshot.Set.InPlace, assumed: true},
 		{Name: "hook", value: -1, Source: "the pods must be released manually", matters: f.view.Workload.PreDelete != nil},
-		{Name: "pull", value: pull, Source: pullSource, matters: f.view.Workload.PullAhead.Wait},
+		{Name: "pull", value: pull, Source: pullSource, matters: asked || inPlace, assumed: inPlace},
 	}
 	times, durations := f.given.all(), f.learned()
 	for i := range all {

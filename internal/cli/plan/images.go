@@ -11,11 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"everynode.dev/everynode/api/everynode"
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/imageref"
 	"everynode.dev/everynode/internal/podtemplate"
+	"everynode.dev/everynode/internal/predownload"
 )
 
 // imageInventory has the images of each node by their full names, and their sizes.
@@ -107,16 +110,34 @@ func (f *prediction) newImages() []string {
 	return slices.DeleteFunc(podtemplate.Images(f.is), func(image string) bool { return slices.Contains(old, image) })
 }
 
-// waitForImages makes nodes wait for missing images if the set requires that.
-func (f *prediction) waitForImages() {
-	if !f.view.Workload.PullAhead.Wait {
-		return
+// waitForImages makes nodes wait for missing images if the set requires that, or if changes in place do.
+func (f *prediction) waitForImages(ctx context.Context, c *options.Clients) {
+	s, asked := &f.view.Snapshot, f.view.Workload.PullAhead.Wait
+	var agents map[string]bool
+	if !asked {
+		if agents = f.agents(ctx, c); len(agents) == 0 {
+			return
+		}
+		s.Set.ImagesInPlace = true
 	}
-	s := &f.view.Snapshot
 	for _, image := range f.newImages() {
 		for i := range s.Nodes {
 			n := &s.Nodes[i]
-			n.ImageWait = n.ImageWait || len(f.imageInventory.lacking(image, []string{n.Name})) > 0
+			n.ImageWait = n.ImageWait || (asked || agents[n.Name]) && len(f.imageInventory.lacking(image, []string{n.Name})) > 0
 		}
 	}
+}
+
+// agents returns the nodes on which changes in place of the set wait, because an agent is ready there. Flags that cannot be read count as not given, and
+// agents as not there.
+func (f *prediction) agents(ctx context.Context, c *options.Clients) map[string]bool {
+	w := f.view.Workload
+	if len(f.newImages()) == 0 || f.imageInventory.reporting == 0 || !predownload.MayWaitInPlace(w, &f.view.Snapshot.Set) {
+		return nil
+	}
+	manager, err := c.Kubernetes.AppsV1().Deployments(everynode.Namespace).Get(ctx, installed.Manager, metav1.GetOptions{})
+	if err == nil && !installed.WaitsInPlace(installed.Flags(manager), w.Namespace, predownload.NeedsSecrets(w)) {
+		return nil
+	}
+	return installed.Agents(ctx, c.Kubernetes)
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/cli/installed"
+	"everynode.dev/everynode/internal/testing/fakecluster"
+)
+
+// agentOn is the pod of an agent.
+func agentOn(node string, ready corev1.ConditionStatus) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: everynode.AgentNamespace, Name: "agent-" + node, Labels: map[string]string{everynode.AgentLabel: everynode.AgentName},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: everynode.AgentName, UID: "agents", Controller: new(true)}},
+	}}
+	p.Spec.NodeName, p.Status.Conditions = node, []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+	return p
+}
+
+// managerWith is a Deployment of the manager with these flags.
+func managerWith(flags ...string) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: everynode.Namespace, Name: installed.Manager}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "manager", Args: flags}}
+	return d
+}
+
+// TestPlanOfChangesInPlaceThatWait: the nodes with an agent that lack the image are changed when they have it, and the plan says how long that is assumed to take.
+func TestPlanOfChangesInPlaceThatWait(t *testing.T) {
+	const waits, none = "node-1 10s", ""
+	agents := []runtime.Object{agentOn("node-1", corev1.ConditionTrue), agentOn("node-2", corev1.ConditionFalse)}
+	for name, c := range map[string]struct {
+		annotations map[string]string
+		rolling     string
+		with        []runtime.Object
+		want        string
+	}{
+		"by default":              {nil, "InPlaceIfPossible", agents, waits},
+		"with a manager":          {nil, "InPlaceIfPossible", append(agents, managerWith("--leader-elect")), waits},
+		"no agents":               {nil, "InPlaceIfPossible", nil, none},
+		"turned off by the set":   {map[string]string{everynode.WaitForImage: "false"}, "InPlaceIfPossible", agents, none},
+		"turned off for all":      {nil, "InPlaceIfPossible", append(agents, managerWith("--in-place-wait-for-images=false")), none},
+		"pods that are recreated": {nil, "Standard", agents, none},
+	} {
+		t.Run(name, func(t *testing.T) {
+			roll := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uuu", Annotations: c.annotations, Spec: rolling(map[string]any{"rollingUpdateType": c.rolling, "maxUnavailable": "100%"})}
+			objects := append(roll.Objects(t), c.with...)
+			for _, object := range objects {
+				if n, ok := object.(*corev1.Node); ok {
+					n.Status.Images = []corev1.ContainerImage{{Names: []string{"registry.example/agent:2"}}}
+				}
+			}
+			d := documentOf(t, newServer(t, objects...), "ads/agent --image agent=registry.example/agent:3")
+			got := ""
+			for _, n := range d.Nodes {
+				if n.Start == "10s" {
+					got += n.Name
+				}
+			}
+			at := slices.IndexFunc(d.Assumptions, func(a Assumption) bool { return a.Name == "pull" })
+			if at >= 0 && d.Assumptions[at].Value != never {
+				got += " " + d.Assumptions[at].Value
+			}
+			if got != c.want {
+				t.Errorf("got %q, want %q: %+v", got, c.want, d.Assumptions)
+			}
+		})
+	}
+}
