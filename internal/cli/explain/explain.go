@@ -98,7 +98,7 @@ func one(ctx context.Context, o *options.Options, node, arg string) error {
 	if err != nil {
 		return err
 	}
-	s := subject{o: o, m: m, at: at, node: object}
+	s := subject{o: o, m: m, at: at, node: object, pulls: inspect.AwaitImages(ctx, clients, m)(node)}
 	e := s.explain()
 	e.Warnings = inspect.Warnings(ctx, o, clients, inspect.About{Set: set, Node: node})
 	if text := installed.Unread(ctx, clients.Kubernetes, set.Object); text != "" {

@@ -70,6 +70,8 @@ type subject struct {
 	m    *inspect.Evaluation
 	at   int
 	node *corev1.Node // nil for a deleted node
+	// pulls are what the agent reports of the images that the node waits for.
+	pulls []string
 }
 
 func (s *subject) seen() *rollout.Node      { return &s.m.Snapshot.Nodes[s.at] }

@@ -18,6 +18,11 @@ func (s *subject) values() []Value {
 	if v, ok := s.timing(); ok {
 		values = append(values, v)
 	}
+	if s.verdict().Kind == rollout.WaitImage {
+		for _, report := range s.pulls {
+			values = append(values, Value{"pull", report})
+		}
+	}
 	return append(values, s.budget()...)
 }
 
