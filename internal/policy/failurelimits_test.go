@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -161,7 +162,14 @@ func TestRestartsOfAChangeInPlaceDoNotCount(t *testing.T) {
 // Nodes that were broken before their update count in the pace until they have had nodeDeadline to become available: otherwise all of them would be updated at once,
 // and if they never become available, they do not hold the others for ever.
 func TestThePaceOfBrokenNodes(t *testing.T) {
+	for _, skips := range []bool{false, true} { // AdvancedRollingUpdate leaves out nodes that are not ready, and these are
+		t.Run(fmt.Sprint(skips), func(t *testing.T) { paceOfBrokenNodes(t, skips) })
+	}
+}
+
+func paceOfBrokenNodes(t *testing.T, skips bool) {
 	w := newWorld(t, "pace: {maxUpgrading: 2}\nfailure: {nodeDeadline: 1m}")
+	w.s.Set.Unreachable.Skip = skips
 	for i := range w.s.Nodes {
 		w.put(w.s.Nodes[i].Name, 0, false)
 	}

@@ -108,7 +108,7 @@ func (r *run) absent(i int) bool {
 	if !r.left[i] || !r.standing[i].InFlight {
 		return false
 	}
-	if r.p.Failure == nil || r.leftOut(n) {
+	if r.p.Failure == nil || !n.Ready && r.leftOut(n) {
 		return true
 	}
 	rest := r.p.Failure.NodeDeadline - r.out.Watch.nodes[n.Name].age
