@@ -9,7 +9,11 @@ import (
 )
 
 // agentTable counts, by node, the pods of everynode-agent that are ready: an agent that is not ready pulls nothing.
-type agentTable map[string]int
+type agentTable struct {
+	count map[string]int
+	// shared is a copy of count that passes use; nil after a change, which is rare.
+	shared map[string]int
+}
 
 // isAgent is whether a pod is one of everynode-agent that works. Only a pod of a daemon set in the namespace of the agents counts: any user may
 // give the same labels to a pod of another namespace.
@@ -18,24 +22,29 @@ func (p *podRecord) isAgent() bool {
 		p.labels.set[everynode.AgentLabel] == everynode.AgentName
 }
 
-func (t agentTable) add(p *podRecord) {
+func (t *agentTable) add(p *podRecord) {
 	if p.isAgent() {
-		t[p.node.Name]++
+		t.count[p.node.Name]++
+		t.shared = nil
 	}
 }
 
-func (t agentTable) remove(p *podRecord) {
+func (t *agentTable) remove(p *podRecord) {
 	if !p.isAgent() {
 		return
 	}
-	if t[p.node.Name]--; t[p.node.Name] == 0 {
-		delete(t, p.node.Name)
+	t.shared = nil
+	if t.count[p.node.Name]--; t.count[p.node.Name] == 0 {
+		delete(t.count, p.node.Name)
 	}
 }
 
-// Agents returns the nodes on which an agent is ready.
+// Agents returns the nodes on which an agent is ready. The map must not be changed: all callers share it.
 func (x *Index) Agents() map[string]int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return maps.Clone(x.agents)
+	if x.agents.shared == nil {
+		x.agents.shared = maps.Clone(x.agents.count)
+	}
+	return x.agents.shared
 }

@@ -65,7 +65,7 @@ func NewIndex(notify func(Key)) *Index {
 		revisions:        newRevisionTable(),
 		labels:           labelTable{},
 		origins:          originTable{},
-		agents:           agentTable{},
+		agents:           agentTable{count: map[string]int{}},
 	}
 }
 
