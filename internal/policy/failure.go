@@ -336,7 +336,7 @@ func (r *run) retry() {
 	r.out.Watch = &Watch{of: r.template, number: r.number(), nodes: map[string]watched{}}
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
-		w := watched{retried: !r.standing[i].Available && !r.standing[i].AwaitsUpdate}
+		w := watched{retried: !r.standing[i].Available && (!r.standing[i].AwaitsUpdate || r.returnsHere(i))}
 		if p := r.podOf(n); p != nil {
 			w.uid, w.restarts = p.UID, p.Restarts
 		}
@@ -344,4 +344,16 @@ func (r *run) retry() {
 			r.out.Watch.nodes[n.Name] = w
 		}
 	}
+}
+
+// returnsHere reports whether the undo has taken the pod of a node, and the one of the committed revision is not available yet.
+func (r *run) returnsHere(i int) bool {
+	if r.in.Watch == nil || r.in.Watch.of == r.template || r.in.Watch.number != r.number() {
+		return false
+	}
+	w, known := r.in.Watch.nodes[r.s.Nodes[i].Name]
+	if r.serving == nil {
+		r.serving = r.s.Serving()
+	}
+	return known && !w.before && !r.serving(i)
 }

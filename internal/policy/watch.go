@@ -176,6 +176,9 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		if r.undoing { // an unavailable pod of the failed revision proves nothing about the node
 			return watched{before: w.before || broken && n.Pods[0].Revision != r.from}, len(n.Pods) > 0
 		}
+		if w.retried { // the rollout itself has taken the pod that was available
+			return w, true
+		}
 		if known && w.before && w.uid == "" {
 			w.down += max(r.in.Elapsed, 0)
 		}
