@@ -208,7 +208,11 @@ func (p *pass) revisionGone(ctx context.Context, r *clustercache.Revision, err e
 	found, err := read(ctx, p.c, func(ctx context.Context) (*appsv1.ControllerRevision, error) {
 		return p.c.Revisions.Get(ctx, r.Namespace, r.Name)
 	})
-	return apierrors.IsNotFound(err) || err == nil && found.UID != r.UID
+	if err == nil && found.UID == r.UID {
+		p.foldRevision(found) // it may be terminating, and must not be adopted then
+		return false
+	}
+	return apierrors.IsNotFound(err) || err == nil
 }
 
 func (p *pass) foldRevision(r *appsv1.ControllerRevision) {
