@@ -340,7 +340,7 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 		return
 	}
 	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verbDelete, what: "deleting pod " + a.Pod, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, void: r.unlessOther(void),
+		verb: verbDelete, what: "deleting pod " + a.Pod, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, action: a, void: r.unlessOther(void),
 		send: func(ctx context.Context) (*corev1.Pod, error) {
 			return nil, e.Slow.Pods.Delete(ctx, e.key.Namespace, a.Pod, uid)
 		},
