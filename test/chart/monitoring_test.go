@@ -288,7 +288,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := []string{"README.md"}
-	_, situations, _ := strings.Cut(string(index), "What no alert leads to:")
+	_, situations, _ := strings.Cut(string(index), "Runbooks without an alert:")
 	for _, alert := range alerts(t) {
 		checkExpression(t, alert.Alert, alert.Expr)
 		name, found := strings.CutPrefix(alert.Annotations["runbook"], "docs/runbooks/")
@@ -310,7 +310,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 	}
 	for _, e := range entries {
 		if !slices.Contains(used, e.Name()) && !strings.Contains(situations, "("+e.Name()+")") {
-			t.Errorf("no alert leads to docs/runbooks/%s, and docs/runbooks/README.md does not name it among what no alert leads to", e.Name())
+			t.Errorf("no alert leads to docs/runbooks/%s, and docs/runbooks/README.md does not name it among the runbooks without an alert", e.Name())
 		}
 	}
 }
