@@ -31,7 +31,7 @@ func actorMutants() map[string][]mutant {
 		"codes": {
 			{
 				"a revision is gone if the answer to a write reports that", historyFile,
-				"return apierrors.IsNotFound(err) || err == nil && found.UID != r.UID", "return found != nil || err != nil", "liveness status",
+				"if err == nil && found.UID == r.UID {", "if err == nil && found == nil {", "liveness status",
 			},
 		},
 		"guards": {
