@@ -75,19 +75,26 @@ func (r *run) earlier() *Watch {
 		return was
 	}
 	out := &Watch{nodes: map[string]watched{}}
-	switch {
-	case was != nil && was.number == r.number():
+	if was != nil {
 		for name := range was.nodes {
 			if was.nodes[name].before {
 				out.nodes[name] = watched{before: true}
 			}
 		}
-	case r.last != nil:
-		for _, name := range r.last.NotReadyBefore {
+	} else if r.in.Last != nil {
+		for _, name := range r.in.Last.NotReadyBefore {
 			out.nodes[name] = watched{before: true}
 		}
 	}
 	return out
+}
+
+// unproven reports whether a pod has a revision whose rollout has begun after that of the committed one and has not ended: that the pod is not available may be the fault
+// of that revision, and says nothing about its node.
+func (r *run) unproven(p *rollout.Pod) bool {
+	all := r.s.Revisions
+	return r.committed >= 0 && r.committed < len(all) && p.Revision >= 0 && p.Revision < len(all) && p.Revision != r.committed &&
+		all[p.Revision].Number > all[r.committed].Number
 }
 
 // leaveOutBroken lets the waves go on without the nodes that were broken before their update and still are.
@@ -172,7 +179,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		if r.serving == nil {
 			r.serving = r.s.Serving()
 		}
-		broken := len(n.Pods) > 0 && !r.serving(i) && !takenOut(n)
+		broken := len(n.Pods) > 0 && !r.serving(i) && !takenOut(n) && (w.before || !r.unproven(&n.Pods[0]))
 		if r.undoing { // an unavailable pod of the failed revision proves nothing about the node
 			return watched{before: w.before || broken && n.Pods[0].Revision != r.from}, len(n.Pods) > 0
 		}
