@@ -34,7 +34,7 @@ func mutants() []mutant {
 		{"a node that failed before the retry counts", "watch.go", "if w.before || w.retried {", "if w.before {"},
 		{"a node that was available once is broken before", "watch.go", "w.down, w.before, w.retried = 0, false, false", "w.down, w.retried = 0, false"},
 		{"the next manager forgets which nodes were broken before", "watch.go", "} else if r.in.Last != nil {\n", "} else if r.in.Last != nil && r.in.Watch != nil {\n"},
-		{"a broken pod of a version that is not committed counts as broken before", "watch.go", "(w.before || !r.unproven(&n.Pods[0]))", "true"},
+		{"a broken pod of a version that is not committed counts as broken before", "watch.go", "(w.before || !r.unproven(&n.Pods[live]))", "true"},
 		{"an undo that fails as well goes on", "failure.go", "failed > most {\n\t\tr.holdReleased(rollout.WaitFailed)", "failed > most {"},
 		{"an undo needs no committed revision", "failure.go", "case !r.marked:\n", "case !r.marked && r.s == nil:\n"},
 		{"the action Pause undoes", "failure.go", "case r.failure.Undo && r.mayUndo() && r.undo():", "case r.mayUndo() && r.undo():"},

@@ -93,3 +93,27 @@ func TestBrokenBeforeTwoVersions(t *testing.T) {
 		})
 	}
 }
+
+// TestANewVersionWhilePodsTerminate: the update to one version has deleted pods that were available, and they are terminating when the next version comes. Their nodes were
+// not broken before.
+func TestANewVersionWhilePodsTerminate(t *testing.T) {
+	w := newWorld(t, strings.Replace(judged, "Undo", "Pause", 1))
+	w.pass(time.Second)
+	for _, node := range []string{"a", "b"} {
+		w.node(node).Pods[0].Deleting = true
+	}
+	w.change("v3")
+	w.pass(time.Second)
+	for range 3 {
+		w.pass(time.Second)
+		w.roll()
+		for _, node := range []string{"a", "b"} {
+			if w.node(node).Pods[0].Deleting {
+				w.put(node, w.s.Set.Update, false)
+			}
+			w.fails(node, pulls)
+		}
+	}
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+}

@@ -179,7 +179,8 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		if r.serving == nil {
 			r.serving = r.s.Serving()
 		}
-		broken := len(n.Pods) > 0 && !r.serving(i) && !takenOut(n) && (w.before || !r.unproven(&n.Pods[0]))
+		live := slices.IndexFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting }) // one that is terminating does not show whether it was broken
+		broken := live >= 0 && !r.serving(i) && !takenOut(n) && (w.before || !r.unproven(&n.Pods[live]))
 		if r.undoing { // an unavailable pod of the failed revision proves nothing about the node
 			return watched{before: w.before || broken && n.Pods[0].Revision != r.from}, len(n.Pods) > 0
 		}
@@ -190,7 +191,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 			w.down += max(r.in.Elapsed, 0)
 		}
 		// An earlier manager may have deleted the broken pod for a reason that this one does not know; and a broken pod may also have been taken out of use.
-		stays := known && w.before && w.uid == "" && (len(n.Pods) == 0 || takenOut(n))
+		stays := known && w.before && w.uid == "" && (live < 0 || takenOut(n))
 		return watched{before: true, down: w.down}, broken || stays
 	case p == nil:
 		if len(n.Pods) > 0 {
