@@ -32,9 +32,10 @@ func roles() []rbac.Role {
 			},
 			{Group: "", Resource: "podtemplates", Verbs: []string{"create"}, Why: "pod templates are checked by creating one without storing it"},
 			{Group: "coordination.k8s.io", Resource: "leases", Names: []string{"kruise-manager"}, Verbs: []string{"get"}, Why: "while OpenKruise's own manager holds it, the dialect writes nothing"},
-			{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Names: []string{"everynode-mutating"}, Verbs: []string{"get", "list", "watch", "update"}, Why: "publishes how the API server reaches the webhooks"},
-			{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations", Names: []string{"everynode-validating"}, Verbs: []string{"get", "list", "watch", "update"}, Why: "the same"},
-			{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Names: []string{"daemonsets.apps.kruise.io"}, Verbs: []string{"get", "list", "watch", "update"}, Why: "the same, for the conversion of versions; and whether the CRD is Everynode's"},
+			{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Names: []string{"everynode-mutating"}, Verbs: []string{"get", "list", "watch", "update"}, Rare: []string{"list"},
+				Why: "publishes how the API server reaches the webhooks; list is for API servers that do not send a first list by watch"},
+			{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations", Names: []string{"everynode-validating"}, Verbs: []string{"get", "list", "watch", "update"}, Rare: []string{"list"}, Why: "the same"},
+			{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Names: []string{"daemonsets.apps.kruise.io"}, Verbs: []string{"get", "list", "watch", "update"}, Rare: []string{"list"}, Why: "the same, for the conversion of versions; and whether the CRD is Everynode's"},
 			{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Names: []string{"imagepulljobs.apps.kruise.io", "nodeimages.apps.kruise.io"}, Verbs: []string{"get"}, Why: "whether the CRDs are Everynode's"},
 		},
 	}, {
