@@ -27,7 +27,7 @@ func TestANewSetSeesThePodsThatAreThereByAFastClock(t *testing.T) {
 		a.seeSet()
 		a.mustPass()
 		if created := a.wrote("create"); len(created) > 0 {
-			t.Errorf("observed generation %d: created %v beside pods that run", observed, created)
+			t.Errorf("observed generation %d: created %v next to running pods", observed, created)
 		}
 	}
 }

@@ -84,8 +84,8 @@ func TestChangesInPlaceWaitForImages(t *testing.T) {
 		t.Errorf("the order is %q", got)
 	}
 	const waiting = "Normal WaitingForImage Waiting for image on n1, n2: the update of a node begins when it has the images of the new pod, or 5m0s after the pull was requested."
-	if told := a.allEvents(); !strings.Contains(told, waiting) {
-		t.Errorf("told %s", told)
+	if events := a.allEvents(); !strings.Contains(events, waiting) {
+		t.Errorf("the events are %s", events)
 	}
 	a.forgetLog()
 	j.there["n2"] = "img:v2"
@@ -129,8 +129,8 @@ func TestWhoDoesNotWait(t *testing.T) {
 			if a.settle(); a.status("updatedNumberScheduled") != 3 || len(j.all) > 0 {
 				t.Errorf("%d are updated, and the jobs are %v", a.status("updatedNumberScheduled"), j.all)
 			}
-			if told := a.allEvents(); strings.Contains(told, "WaitingForImage") {
-				t.Errorf("told %s", told)
+			if events := a.allEvents(); strings.Contains(events, "WaitingForImage") {
+				t.Errorf("the events are %s", events)
 			}
 		})
 	}
@@ -151,9 +151,9 @@ func TestNoWaitInPlaceIsForEver(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(a *advanced, j *jobs)
 		longest time.Duration
-		told    string
+		events  string
 	}{
-		"the pull was requested and nobody answers": {func(a *advanced, j *jobs) {
+		"the pull was requested and there is no answer": {func(a *advanced, j *jobs) {
 			for _, n := range []string{"n1", "n2", "n3"} {
 				j.ordered[n] = timeOf(a.clock.Now())
 			}
@@ -193,8 +193,8 @@ func TestNoWaitInPlaceIsForEver(t *testing.T) {
 			if took > c.longest || took < c.longest-2*time.Second || a.patched() != "n1 n2 n3" {
 				t.Errorf("changed are %q after %v, want all after %v", a.patched(), took, c.longest)
 			}
-			if told := a.allEvents(); !strings.Contains(told, c.told) {
-				t.Errorf("told %s", told)
+			if events := a.allEvents(); !strings.Contains(events, c.events) {
+				t.Errorf("the events are %s", events)
 			}
 		})
 	}
@@ -262,9 +262,9 @@ func TestAPausedSetOrdersNothing(t *testing.T) {
 	}
 	pause(false)
 	a.settle()
-	told := fmt.Sprint(a.set.Object["status"].(map[string]any)["conditions"])
-	if len(j.all) != 1 || !strings.Contains(told, "waiting for image") || strings.Contains(told, "Failed") {
-		t.Errorf("the jobs are %v, the conditions %s", j.all, told)
+	conditions := fmt.Sprint(a.set.Object["status"].(map[string]any)["conditions"])
+	if len(j.all) != 1 || !strings.Contains(conditions, "waiting for image") || strings.Contains(conditions, "Failed") {
+		t.Errorf("the jobs are %v, the conditions %s", j.all, conditions)
 	}
 }
 
@@ -281,7 +281,7 @@ func TestTheAgentsOwnSetDoesNotWait(t *testing.T) {
 	}
 }
 
-// TestTheAnnotationCountsWhereTheGateIsOff: as far as changes in place go, and the set is told.
+// TestTheAnnotationCountsWhereTheGateIsOff: as far as changes in place go, and an event says so.
 func TestTheAnnotationCountsWhereTheGateIsOff(t *testing.T) {
 	a, j := imagesInPlace(t, "n1")
 	a.annotate(everynode.WaitForImage, "true")
@@ -291,8 +291,8 @@ func TestTheAnnotationCountsWhereTheGateIsOff(t *testing.T) {
 	if a.patched() != "n2 n3" || len(j.all) != 1 {
 		t.Errorf("changed are %q, the jobs %v", a.patched(), j.all)
 	}
-	if told := a.allEvents(); strings.Count(told, "has no effect on updates that recreate pods: start everynode-manager with --feature-gates PreDownloadImageForDaemonSetUpdate=true") != 1 {
-		t.Errorf("told %s", told)
+	if events := a.allEvents(); strings.Count(events, "has no effect on updates that recreate pods: start everynode-manager with --feature-gates PreDownloadImageForDaemonSetUpdate=true") != 1 {
+		t.Errorf("the events are %s", events)
 	}
 }
 
