@@ -226,7 +226,7 @@ func (p *pass) pullAhead(ctx context.Context, h *clustercache.Resolved, a *looka
 	for _, job := range out.Create {
 		failed = errors.Join(failed, p.createJob(ctx, a, job))
 	}
-	p.state.pulls.refused = failed != nil && !errors.Is(failed, errLater)
+	p.state.pulls.refused = failed != nil && !onlyLater(failed)
 	if failed == nil && out.Mark != "" {
 		failed = p.label(ctx, h, h.Current, map[string]any{out.Mark: "true"})
 	}
@@ -247,14 +247,16 @@ func (p *pass) createJob(ctx context.Context, a *lookahead, job *v1beta1.ImagePu
 		p.c.Events.Event(p.object(), corev1.EventTypeNormal, base.ReasonCreatedPullJob, fmt.Sprintf(textJobCreated, job.Name, job.Spec.Image))
 		return nil
 	})
-	if err != nil && !errors.Is(err, errLater) {
+	if err != nil && !onlyLater(err) {
 		p.problem(a, base.ReasonFailedPullJob, textJobFailed, job.Name, err)
 	}
 	return err
 }
 
 func (p *pass) dropJob(ctx context.Context, name string) error {
-	return p.write(ctx, writesPullJob, func(ctx context.Context) error { return p.c.PullJobs.Delete(ctx, p.w.Namespace, name) })
+	err := p.write(ctx, writesPullJob, func(ctx context.Context) error { return p.c.PullJobs.Delete(ctx, p.w.Namespace, name) })
+	p.recordFailure(err, base.ReasonFailedPullJob)
+	return err
 }
 
 // label changes labels of a revision of the history; nil removes one.

@@ -13,13 +13,15 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/revision"
 )
 
 // truncateHistory deletes the oldest revisions beyond the limit, never one that a pod still carries. Those that were tried least often come first, so one whose
-// delete is refused keeps none of the others. The first refusal is returned, so that the pass is repeated and the reason is logged.
+// delete is refused keeps none of the others. Refusals are shown as events, and the first one is returned, so that the pass is repeated.
 func (p *pass) truncateHistory(ctx context.Context, h *clustercache.Resolved) error {
-	if p.c.slow.waits(writesOf{p.key, writesOldRevision}) {
+	if of := (writesOf{p.key, writesOldRevision}); p.c.slow.waits(of) {
+		p.recordFailure(p.c.slow.later(of), base.ReasonFailedRevision)
 		return nil // the pass that follows the answer continues
 	}
 	remove := p.excess(h)
@@ -33,6 +35,7 @@ func (p *pass) truncateHistory(ctx context.Context, h *clustercache.Resolved) er
 	for _, i := range remove[:min(len(remove), tidyLimit)] { // another pass follows the deletes
 		tries[h.Revisions[i].UID]++
 		err := p.deleteRevision(ctx, &h.Revisions[i])
+		p.recordFailure(err, base.ReasonFailedRevision)
 		switch {
 		case errors.Is(err, errLater):
 			return first
