@@ -30,9 +30,9 @@ func ImagePullJob(obj, old map[string]any) Result {
 	if !ok {
 		return Result{Errors: errs}
 	}
-	j := jobValidator{spec: &into.Spec, errs: errs}
+	j := jobValidator{spec: &into.Spec, obj: obj, old: old, errs: errs}
 	j.image(path.Child("image"))
-	j.secrets(path.Child("pullSecrets"), old)
+	j.secrets(path.Child("pullSecrets"))
 	j.nodes(path.Child("selector"))
 	j.pods(path.Child("podSelector"))
 	j.parallelism(path.Child("parallelism"))
@@ -61,7 +61,8 @@ func decodeSpec(obj map[string]any, into runtime.Object, what string) (field.Err
 
 // jobValidator collects the errors of one ImagePullJob.
 type jobValidator struct {
-	spec *v1beta1.ImagePullJobSpec
+	spec     *v1beta1.ImagePullJobSpec
+	obj, old map[string]any // old is nil for a new job
 	errs field.ErrorList
 }
 
@@ -77,17 +78,17 @@ func (j *jobValidator) image(path *field.Path) {
 	}
 }
 
-func (j *jobValidator) secrets(path *field.Path, old map[string]any) {
+func (j *jobValidator) secrets(path *field.Path) {
 	for i, name := range j.spec.PullSecrets {
 		for _, message := range apivalidation.NameIsDNSSubdomain(name, false) {
 			j.report(field.Invalid(path.Index(i), name, message))
 		}
 	}
-	if old == nil {
+	if j.old == nil {
 		return
 	}
 	before := v1beta1.ImagePullJob{}
-	if _, ok := decodeSpec(old, &before, "an image pull job"); ok && !slices.Equal(before.Spec.PullSecrets, j.spec.PullSecrets) {
+	if _, ok := decodeSpec(j.old, &before, "an image pull job"); ok && !slices.Equal(before.Spec.PullSecrets, j.spec.PullSecrets) {
 		j.report(field.Forbidden(path, "spec.pullSecrets is immutable"))
 	}
 }
@@ -113,17 +114,21 @@ func (j *jobValidator) nodes(path *field.Path) {
 		}
 		seen[name] = true
 	}
-	j.labels(&selector.LabelSelector, path)
+	j.labels(&selector.LabelSelector, path, "node")
 }
 
 func (j *jobValidator) pods(path *field.Path) {
 	if j.spec.PodSelector != nil {
-		j.labels(&j.spec.PodSelector.LabelSelector, path)
+		j.labels(&j.spec.PodSelector.LabelSelector, path, "pod")
 	}
 }
 
-func (j *jobValidator) labels(selector *metav1.LabelSelector, path *field.Path) {
+// labels validates a selector of what, nodes or pods. One that an earlier version has admitted prevents no other edit.
+func (j *jobValidator) labels(selector *metav1.LabelSelector, path *field.Path, what string) {
 	j.report(metavalidation.ValidateLabelSelector(selector, metavalidation.LabelSelectorValidationOptions{}, path)...)
+	if j.old == nil || !sameAt(j.obj, j.old, "spec", "selector") || !sameAt(j.obj, j.old, "spec", "podSelector") {
+		j.report(tooManyTerms(selector, path, what)...)
+	}
 }
 
 func (j *jobValidator) parallelism(path *field.Path) {

@@ -68,3 +68,27 @@ func TestTooManyTermsOfASelector(t *testing.T) {
 		t.Errorf("an edit of something else: %v", got)
 	}
 }
+
+// TestTooManyTermsOfAPullJob: its selectors are compared with every node, or with every pod of its namespace.
+func TestTooManyTermsOfAPullJob(t *testing.T) {
+	selecting := func(at string, terms int) map[string]any {
+		obj := parse(t, `{"metadata":{"namespace":"ns","name":"job"},"spec":{"image":"img:1","completionPolicy":{"type":"Always"}}}`)
+		list := strings.Repeat(`{"key":"k","operator":"DoesNotExist"},`, terms-1) + `{"key":"k","operator":"DoesNotExist"}`
+		set(t, obj, "spec "+at, fmt.Sprintf(`{"matchExpressions":[%s]}`, list))
+		return obj
+	}
+	for at, what := range map[string]string{"selector": "node", "podSelector": "pod"} {
+		if got := lines(ImagePullJob(selecting(at, placement.MaxTerms), nil)); len(got) > 0 {
+			t.Errorf("%s, as many as may be: %v", at, got)
+		}
+		many := selecting(at, placement.MaxTerms+1)
+		if got := lines(ImagePullJob(many, nil)); len(got) != 1 || !strings.Contains(got[0], "spec."+at) || !strings.Contains(got[0], "compared with every "+what) {
+			t.Errorf("%s, one too many: %v", at, got)
+		}
+		edited := selecting(at, placement.MaxTerms+1)
+		set(t, edited, "spec parallelism", "5")
+		if got := lines(ImagePullJob(edited, many)); len(got) > 0 {
+			t.Errorf("%s, an edit of something else: %v", at, got)
+		}
+	}
+}

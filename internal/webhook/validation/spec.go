@@ -71,15 +71,22 @@ func (v *validator) selectorOfNodes(path *field.Path, old map[string]any) {
 	if rolling == nil || rolling.Selector == nil {
 		return
 	}
-	terms := len(rolling.Selector.MatchLabels)
-	for i := range rolling.Selector.MatchExpressions {
-		terms += 1 + len(rolling.Selector.MatchExpressions[i].Values)
+	if old == nil || !sameAt(v.obj, old, "spec", "updateStrategy", "rollingUpdate", "selector") {
+		v.report(tooManyTerms(rolling.Selector, path, "node")...)
 	}
-	if terms <= placement.MaxTerms || old != nil && sameAt(v.obj, old, "spec", "updateStrategy", "rollingUpdate", "selector") {
-		return
+}
+
+// tooManyTerms rejects a selector with more than placement.MaxTerms terms; what is compared with it, a node or a pod.
+func tooManyTerms(selector *metav1.LabelSelector, path *field.Path, what string) field.ErrorList {
+	terms := len(selector.MatchLabels)
+	for i := range selector.MatchExpressions {
+		terms += 1 + len(selector.MatchExpressions[i].Values)
 	}
-	v.report(field.Invalid(path, field.OmitValueType{},
-		fmt.Sprintf("has %d labels, expressions and values, each of which is compared with every node: have at most %d, for example by labelling the nodes", terms, placement.MaxTerms)))
+	if terms <= placement.MaxTerms {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(
+		"has %d labels, expressions and values, each of which is compared with every %[2]s: have at most %[3]d, for example by labelling the %[2]ss", terms, what, placement.MaxTerms))}
 }
 
 // sameAt reports whether two objects have the same at a path.
