@@ -104,7 +104,9 @@ func (s *slowWrites) later(w writesOf) error {
 }
 
 // onlyLater reports whether err says no more than that a write has no answer yet: the last one of its kind was not refused.
-func onlyLater(err error) bool { return errors.Is(err, errLater) && apply.OfCreate(err) != apply.Refused }
+func onlyLater(err error) bool {
+	return errors.Is(err, errLater) && apply.OfCreate(err) != apply.Refused
+}
 
 // forget is for a set that is gone.
 func (s *slowWrites) forget(key clustercache.Key) {

@@ -63,7 +63,7 @@ func decodeSpec(obj map[string]any, into runtime.Object, what string) (field.Err
 type jobValidator struct {
 	spec     *v1beta1.ImagePullJobSpec
 	obj, old map[string]any // old is nil for a new job
-	errs field.ErrorList
+	errs     field.ErrorList
 }
 
 func (j *jobValidator) report(errs ...*field.Error) { j.errs = append(j.errs, errs...) }
