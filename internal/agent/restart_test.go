@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -110,6 +111,16 @@ type stops struct {
 	mu    sync.Mutex
 	asked []string
 	fails int
+	// environment is that of each container, and looks how often it was read.
+	environment map[string]string
+	looks       int
+}
+
+func (s *stops) Environment(context.Context, cri.Container) (map[string]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks++
+	return maps.Clone(s.environment), nil
 }
 
 func (s *stops) Stop(_ context.Context, c cri.Container, grace time.Duration) error {
@@ -182,4 +193,82 @@ func TestRestartWithAVeryLongTimeToEnd(t *testing.T) {
 			t.Errorf("%d seconds: %+v", seconds, all)
 		}
 	}
+}
+
+// TestRestartForTheEnvironment: the kubelet gets some time to learn of the new label, and what it starts with the old one is stopped again. Later
+// edits of the pod stop nothing, nor does a label of another container's variables, and a container whose environment something else changes is not
+// stopped for ever.
+func TestRestartForTheEnvironment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runtime := &stops{environment: map[string]string{"TIER": "old", "PATH": "/bin"}}
+		var mu sync.Mutex
+		pod := restartedPod(t, wantedRestarts("app", "side"))
+		pod.Labels = map[string]string{"tier": "new"}
+		pod.Spec.Containers = []corev1.Container{{Name: "app", Env: []corev1.EnvVar{
+			{Name: "PLAIN", Value: "x"},
+			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
+			{Name: "TIER", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['tier']"}}},
+		}}, {Name: "side"}}
+		r := newRestarter(func() ([]*corev1.Pod, bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			return []*corev1.Pod{pod.DeepCopy()}, true
+		})
+		r.runtime = runtime
+		ctx, cancel := context.WithCancel(t.Context())
+		go r.run(ctx)
+		expect := func(when string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			runtime.mu.Lock()
+			defer runtime.mu.Unlock()
+			if !slices.Equal(runtime.asked, want) {
+				t.Fatalf("%s: %v, want %v", when, runtime.asked, want)
+			}
+		}
+		runs := func(id string) {
+			mu.Lock()
+			pod.Status.ContainerStatuses[0].ContainerID = "containerd://" + id
+			mu.Unlock()
+			r.notify()
+		}
+		expect("at once", "side-1 5s")
+		time.Sleep(kubeletDelay)
+		want := []string{"side-1 5s", "app-1 5s"}
+		expect("after the kubelet knows of it", want...)
+		for _, id := range []string{"app-2", "app-3"} {
+			runs(id)
+			want = append(want, id+" 5s")
+			expect("started with the old label", want...)
+		}
+		runtime.environment["TIER"] = "new"
+		runs("app-4")
+		expect("started with the new label", want...)
+		if len(r.checks) != 0 || runtime.looks != 3 {
+			t.Errorf("%d looks, still expected: %v", runtime.looks, r.checks)
+		}
+		mu.Lock()
+		pod.Labels["tier"] = "edited"
+		mu.Unlock()
+		runs("app-5")
+		expect("after an edit of the pod", want...)
+
+		runtime.environment["TIER"] = "of a webhook of the runtime"
+		r.checks[podContainer{"uid", "app"}] = check{stopped: "app-5"}
+		for i := range 10 {
+			runs(fmt.Sprint("app-", i+6))
+			synctest.Wait()
+		}
+		if again := len(runtime.asked) - len(want); again != maxStale {
+			t.Errorf("stopped %d times more, want %d", again, maxStale)
+		}
+		r.checks[podContainer{"gone", "app"}] = check{stopped: "app-1"}
+		runs("app-99")
+		synctest.Wait()
+		if len(r.checks) != 0 {
+			t.Errorf("a pod that is gone is remembered: %v", r.checks)
+		}
+		cancel()
+		synctest.Wait()
+	})
 }

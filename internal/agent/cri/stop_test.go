@@ -3,6 +3,7 @@
 package cri
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -34,5 +35,29 @@ func TestStop(t *testing.T) {
 	runtime.Stop()
 	if err := client.Stop(t.Context(), Container{"c1", "app", "uid"}, time.Second); !IsAway(err) {
 		t.Errorf("without a runtime: %v", err)
+	}
+}
+
+// TestEnvironment: the variables of a container are in what containerd and CRI-O add to its status. A runtime that adds nothing says nothing.
+func TestEnvironment(t *testing.T) {
+	runtime := fake.New()
+	client, _ := begin(t, runtime)
+	runtime.Run("c1", map[string]string{labelPodUID: "uid", labelContainer: "app"})
+	app := Container{"c1", "app", "uid"}
+	for info, want := range map[string]map[string]string{
+		`{"pid": 7, "runtimeSpec": {"process": {"args": ["/app"], "env": ["PATH=/bin", "TIER=a=b", "EMPTY="]}}}`: {"PATH": "/bin", "TIER": "a=b", "EMPTY": ""},
+		`{"runtimeSpec": null}`: nil, `{`: nil, ``: nil,
+	} {
+		runtime.Inform("c1", info)
+		got, err := client.Environment(t.Context(), app)
+		if err != nil || (got == nil) != (want == nil) || !maps.Equal(got, want) {
+			t.Errorf("%s: %v, %v; want %v", info, got, err, want)
+		}
+	}
+	if _, err := client.Environment(t.Context(), Container{"c1", "app", "another"}); err == nil {
+		t.Error("the environment of another pod's container can be read")
+	}
+	if got, err := client.Environment(t.Context(), Container{"gone", "app", "uid"}); got != nil || err != nil {
+		t.Errorf("a container that is gone: %v, %v", got, err)
 	}
 }

@@ -21,6 +21,13 @@ func (r *Runtime) Run(id string, labels map[string]string) {
 	}
 }
 
+// Inform sets the text that a verbose status of a container has.
+func (r *Runtime) Inform(id, info string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.info[id] = info
+}
+
 // Stops returns the requested stops, in order.
 func (r *Runtime) Stops() []*runtimeapi.StopContainerRequest {
 	r.mu.Lock()
@@ -41,7 +48,11 @@ func (r *Runtime) ContainerStatus(_ context.Context, request *runtimeapi.Contain
 	if c == nil {
 		return nil, status.Errorf(codes.NotFound, "there is no container %s", request.GetContainerId())
 	}
-	return &runtimeapi.ContainerStatusResponse{Status: c}, nil
+	answer := &runtimeapi.ContainerStatusResponse{Status: c}
+	if request.GetVerbose() {
+		answer.Info = map[string]string{"info": r.info[c.GetId()]}
+	}
+	return answer, nil
 }
 
 // StopContainer implements the service.

@@ -33,12 +33,13 @@ type Runtime struct {
 	server *grpc.Server
 
 	containers map[string]*runtimeapi.ContainerStatus
+	info       map[string]string
 	stops      []*runtimeapi.StopContainerRequest
 }
 
 // New returns a runtime with some images.
 func New(images ...string) *Runtime {
-	r := &Runtime{images: map[string]bool{}, containers: map[string]*runtimeapi.ContainerStatus{}, Mountpoint: "/"}
+	r := &Runtime{images: map[string]bool{}, containers: map[string]*runtimeapi.ContainerStatus{}, info: map[string]string{}, Mountpoint: "/"}
 	for _, image := range images {
 		r.images[image] = true
 	}
