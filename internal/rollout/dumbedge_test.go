@@ -11,7 +11,7 @@ import (
 
 // imageless is whether a node is without images that it would need for its update.
 func (d *dumb) imageless(f facts) bool {
-	changed := d.inPlace() && d.whyNot(f.old[0]) == NoDetail
+	changed := d.inPlace() && d.whyNot(f, f.old[0]) == NoDetail
 	needed := changed || f.Fit == MustRun && !d.s.Set.ImagesInPlace
 	return f.ImageWait && needed && f.old[0].InPlace == InPlaceNone && (f.ImageUntil == 0 || f.ImageUntil > d.s.Now)
 }

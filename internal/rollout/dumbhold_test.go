@@ -191,7 +191,7 @@ func (d *dumb) successor(f facts) int {
 
 // starts is how an update takes an old pod away, without surge.
 func (d *dumb) starts(f facts, p Pod) []Action {
-	why := d.whyNot(p)
+	why := d.whyNot(f, p)
 	if d.inPlace() && why == NoDetail {
 		if !d.closesGate() {
 			return []Action{d.patched(f, p)}
@@ -229,7 +229,7 @@ func (d *dumb) patience(f facts, p Pod) Time {
 }
 
 // whyNot is why a pod cannot be changed in place although the set asks for it.
-func (d *dumb) whyNot(p Pod) Detail {
+func (d *dumb) whyNot(f facts, p Pod) Detail {
 	switch {
 	case !d.inPlace():
 		return NoDetail
@@ -241,6 +241,8 @@ func (d *dumb) whyNot(p Pod) Detail {
 		return DetailResizeRefused
 	case d.s.Revisions[p.Revision].InPlace && d.s.Revisions[p.Revision].InitImages && !d.s.Set.InitImages:
 		return DetailInitImage
+	case d.s.Revisions[p.Revision].InPlace && d.s.Revisions[p.Revision].Agent && !f.Agent:
+		return DetailNoAgent
 	case d.s.Revisions[p.Revision].InPlace:
 		return NoDetail
 	case d.s.Revisions[p.Revision].Why != NoDetail:
@@ -279,7 +281,7 @@ func (d *dumb) step(f facts) (do []Action, waits VerdictKind, until Time) {
 	}
 	unmark := Action{Kind: Unmark, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: FinishingInPlace}
 	replaced := p.Revision != d.s.Set.Update && d.s.Set.Strategy == RollingUpdate && f.hold == 0
-	able := d.s.Set.InPlace && d.whyNot(p) == NoDetail
+	able := d.s.Set.InPlace && d.whyNot(f, p) == NoDetail
 	announced := p.InPlace == InPlaceAnnounced
 	alone := len(f.live) == 1 && len(f.leaving) == 0
 	again := d.removal(f, p, Recreating)

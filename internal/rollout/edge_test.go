@@ -14,7 +14,7 @@ func imagesComeFirst(d *dumb, p Plan) error {
 	for _, f := range d.nodes {
 		waits := f.ImageWait && !(f.ImageUntil != 0 && f.ImageUntil <= d.s.Now)
 		if waits && d.s.Set.ImagesInPlace {
-			waits = len(f.old) > 0 && d.inPlace() && d.whyNot(f.old[0]) == NoDetail
+			waits = len(f.old) > 0 && d.inPlace() && d.whyNot(f, f.old[0]) == NoDetail
 		}
 		for _, a := range p.Actions {
 			leaves := f.Fit == MayStay && a.Kind != Mark // and no other pod comes

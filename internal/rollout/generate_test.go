@@ -32,7 +32,7 @@ func (s *source) snapshot() Snapshot {
 		Revisions: []Revision{{Name: "v1", Number: 1}, {Name: "v2", Number: 2}, {Name: "v3", Number: 3}}[:1+s.pick(3)],
 	}
 	for i := range out.Revisions {
-		out.Revisions[i].Resize, out.Revisions[i].InitImages = s.one(2), s.one(4)
+		out.Revisions[i].Resize, out.Revisions[i].InitImages, out.Revisions[i].Agent = s.one(2), s.one(4), s.one(4)
 		out.Revisions[i].Created = []Time{0, testNow.Add(-time.Minute), testNow.Add(-3 * time.Second), testNow.Add(-time.Second), testNow}[s.pick(5)]
 		out.Revisions[i].InPlace, out.Revisions[i].Why = !s.one(3), Detail(s.pick(detailCount)*s.pick(2))
 	}
@@ -111,7 +111,7 @@ func (s *source) node(name string, revisions int) Node {
 	n.Since = []Time{0, testNow, testNow.Add(-time.Second), testNow.Add(-1300 * time.Millisecond), testNow.Add(-2 * time.Second),
 		testNow.Add(-4 * time.Second), testNow.Add(-8 * time.Second), testNow.Add(3 * time.Second)}[s.pick(8)]
 	n.Joined = []Time{0, n.Since, n.Since.Add(-time.Second), n.Since.Add(-2 * time.Second)}[s.pick(4)]
-	n.Selected, n.Last = s.one(2), s.pick(revisions+1)-1
+	n.Selected, n.Agent, n.Last = s.one(2), s.one(2), s.pick(revisions+1)-1
 	for i := range []int{1, 1, 1, 1, 0, 2, 2, 3, 4}[s.pick(9)] {
 		n.Pods = append(n.Pods, s.pod(fmt.Sprintf("%s-%d", name, i), revisions))
 	}

@@ -13,7 +13,7 @@ func (d *decision) awaitsImage(t *nodeContext) bool {
 		return false
 	}
 	if n.Fit == MayStay || d.in.Set.ImagesInPlace {
-		if able, _ := d.inPlace(t.old); !able {
+		if able, _ := d.inPlace(n, t.old); !able {
 			return false
 		}
 	}

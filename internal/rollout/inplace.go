@@ -4,8 +4,8 @@ package rollout
 
 import "time"
 
-// inPlace reports whether an old pod can be changed in place, and if not although the set asks for it, why.
-func (d *decision) inPlace(p *Pod) (bool, Detail) {
+// inPlace reports whether an old pod of a node can be changed in place, and if not although the set asks for it, why.
+func (d *decision) inPlace(n *Node, p *Pod) (bool, Detail) {
 	switch {
 	case !d.changesInPlace():
 		return false, NoDetail
@@ -23,6 +23,9 @@ func (d *decision) inPlace(p *Pod) (bool, Detail) {
 	}
 	if r.InPlace && r.InitImages && !d.in.Set.InitImages {
 		return false, DetailInitImage
+	}
+	if r.InPlace && r.Agent && !n.Agent {
+		return false, DetailNoAgent
 	}
 	return r.InPlace, r.Why
 }
@@ -93,7 +96,7 @@ func (d *decision) supersede(t *nodeContext, p *Pod) (acts bool, waits VerdictKi
 	if d.surge || t.live() != 1 || t.preparing > 0 {
 		return false, notHeld
 	}
-	able, why := d.inPlace(p)
+	able, why := d.inPlace(t.node, p)
 	if p.InPlace == InPlaceAnnounced && d.stuck(t, p) {
 		able, why = false, p.Stuck
 	}

@@ -36,7 +36,7 @@ func stepByStep(d *dumb, p Plan) error {
 		}
 		pod := d.pod(a)
 		marked := slices.ContainsFunc(p.Actions[:i], func(b Action) bool { return b.Kind == Mark && b.UID == a.UID })
-		possible := (pod.Gate || !d.closesGate()) && d.s.Set.InPlace && !d.surge() && d.whyNot(*pod) == NoDetail
+		possible := (pod.Gate || !d.closesGate()) && d.s.Set.InPlace && !d.surge() && d.whyNot(d.nodes[a.Node], *pod) == NoDetail
 		switch {
 		case a.Kind == Resume && (pod.InPlace != InPlaceAnnounced || pod.GraceUntil > d.s.Now || d.hopeless(d.nodes[a.Node], *pod)):
 			return fmt.Errorf("%s is changed as announced, and its change in place is %s", a.Pod, pod.InPlace)

@@ -161,6 +161,8 @@ type Node struct {
 	Gone bool
 	// Selected reports whether the set's selector of nodes matches; it is looked at only when the set is Selective.
 	Selected bool
+	// Agent reports whether an agent that restarts containers works on the node; it is looked at only for a Change with Agent.
+	Agent bool
 	// Unanswered reports whether it is not known if a create for this node took effect, or a delete: there may be one live pod more than Pods holds.
 	Unanswered bool
 	// Ready reports whether the node's condition Ready is True, and Since when that condition last changed.
@@ -303,6 +305,8 @@ type Change struct {
 	Why     Detail
 	// Resize reports whether that changes the resources of the pod, Restart whether the agent of the node restarts containers for it.
 	Resize, Restart bool
+	// Agent reports whether that is possible only on a node with an agent (Node.Agent): a pod of which no container restarts would not be one of Set.Update.
+	Agent bool
 	// InitImages reports whether that changes the image of an init container that has ended, so it runs only when the pod is started again.
 	InitImages bool
 }

@@ -231,6 +231,9 @@ func (p *player) inPlace(words []string) error {
 		if why == "init-images" {
 			r.InPlace, r.InitImages = true, true
 		}
+		if why == "needs-agent" {
+			r.InPlace, r.Restart, r.Agent = true, true, true
+		}
 		if !r.InPlace && r.Why == NoDetail {
 			return fmt.Errorf("unknown detail %q", why)
 		}
@@ -305,6 +308,8 @@ func (p *player) node(words []string) error {
 			n.Ready = false
 		case "selected":
 			n.Selected = true
+		case "agent":
+			n.Agent = true
 		case "image-wait":
 			n.ImageWait = true
 		case "refused":

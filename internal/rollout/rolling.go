@@ -165,7 +165,7 @@ func (d *decision) replace(i int) bool {
 		return d.begun(t.create(d.in.Set.Update, Surging))
 	}
 	p := d.oldPodOf(i)
-	able, why := d.inPlace(p)
+	able, why := d.inPlace(t.node, p)
 	if able {
 		return d.change(&t, p)
 	}
