@@ -4,8 +4,10 @@ package clustercache
 
 import (
 	"maps"
+	"slices"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // agentTable counts, by node, the pods of everynode-agent that are ready: an agent that is not ready pulls nothing.
@@ -36,6 +38,17 @@ func (t *agentTable) remove(p *podRecord) {
 	t.shared = nil
 	if t.count[p.node.Name]--; t.count[p.node.Name] == 0 {
 		delete(t.count, p.node.Name)
+	}
+}
+
+// MarkAgents sets Node.Agent in a Snapshot, if a change of it looks at that.
+func (x *Index) MarkAgents(s *rollout.Snapshot) {
+	if !slices.ContainsFunc(s.Revisions, func(r rollout.Revision) bool { return r.Agent }) {
+		return
+	}
+	agents := x.Agents()
+	for i := range s.Nodes {
+		s.Nodes[i].Agent = agents[s.Nodes[i].Name] > 0
 	}
 }
 

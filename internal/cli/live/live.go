@@ -170,5 +170,6 @@ func evaluate(index *clustercache.Index, key clustercache.Key, inPlace InPlaceFu
 		}
 	}
 	snapshot, _, ok := index.Snapshot(key, history, now)
+	index.MarkAgents(&snapshot)
 	return View{Workload: workload, History: resolved, Snapshot: snapshot, Labels: index.Labels(snapshot.Nodes), inPlace: inPlace}, ok
 }

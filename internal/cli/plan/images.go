@@ -19,6 +19,7 @@ import (
 	"everynode.dev/everynode/internal/imageref"
 	"everynode.dev/everynode/internal/podtemplate"
 	"everynode.dev/everynode/internal/predownload"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // imageInventory has the images of each node by their full names, and their sizes.
@@ -108,6 +109,18 @@ func (s *imageInventory) size(image string) string {
 func (f *prediction) newImages() []string {
 	old := podtemplate.Images(f.was)
 	return slices.DeleteFunc(podtemplate.Images(f.is), func(image string) bool { return slices.Contains(old, image) })
+}
+
+// markAgents sets Node.Agent where a change in place depends on it.
+func (f *prediction) markAgents(ctx context.Context, c *options.Clients) {
+	s := &f.view.Snapshot
+	if !slices.ContainsFunc(s.Revisions, func(r rollout.Revision) bool { return r.Agent }) {
+		return
+	}
+	agents := installed.Agents(ctx, c.Kubernetes)
+	for i := range s.Nodes {
+		s.Nodes[i].Agent = agents[s.Nodes[i].Name]
+	}
 }
 
 // waitForImages makes nodes wait for missing images if the set requires that, or if changes in place do.

@@ -3,12 +3,15 @@
 package plan
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"everynode.dev/everynode/api/everynode"
@@ -73,5 +76,46 @@ func TestPlanOfChangesInPlaceThatWait(t *testing.T) {
 				t.Errorf("got %q, want %q: %+v", got, c.want, d.Assumptions)
 			}
 		})
+	}
+}
+
+// TestPlanOfALabelThatAVariableReads: the plan says on which nodes an agent restarts the containers, and where there is none, so the pod is recreated.
+func TestPlanOfALabelThatAVariableReads(t *testing.T) {
+	roll := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uuu", Spec: rolling(map[string]any{"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": "100%"})}
+	objects := append(roll.Objects(t), agentOn("node-1", corev1.ConditionTrue), agentOn("node-2", corev1.ConditionFalse))
+	for _, object := range objects { // all templates read the label
+		if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() == "DaemonSet" {
+			readsTier(t, u.Object, "spec", "template")
+		}
+		if r, ok := object.(*appsv1.ControllerRevision); ok {
+			data := map[string]any{}
+			if err := json.Unmarshal(r.Data.Raw, &data); err != nil {
+				t.Fatal(err)
+			}
+			readsTier(t, data, "spec", "template")
+			r.Data.Raw, _ = json.Marshal(data)
+		}
+	}
+	d := documentOf(t, newServer(t, objects...), `ads/agent --patch {"spec":{"template":{"metadata":{"labels":{"tier":"edge"}}}}}`)
+	got := map[string]string{}
+	for _, n := range d.Nodes {
+		got[n.Name] = string(n.Verdict) + " " + n.Detail
+	}
+	want := map[string]string{"node-1": "in-place ", "node-2": "recreate no-agent", "node-3": "recreate no-agent"}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v; %+v", got, want, d.Warnings)
+	}
+}
+
+// readsTier gives the first container of a template a variable that reads the label tier.
+func readsTier(t *testing.T, object map[string]any, path ...string) {
+	t.Helper()
+	containers, found, err := unstructured.NestedSlice(object, append(path, "spec", "containers")...)
+	if !found || err != nil {
+		t.Fatalf("no containers: %v", err)
+	}
+	containers[0].(map[string]any)["env"] = []any{map[string]any{"name": "TIER", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.labels['tier']"}}}}
+	if err := unstructured.SetNestedSlice(object, containers, append(path, "spec", "containers")...); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -91,6 +91,7 @@ func predict(ctx context.Context, o *options.Options, c *options.Clients, q ques
 	f.imageInventory = newImageInventory(f.nodes)
 	f.imageInventory.nodeImages(ctx, c)
 	f.obstacles = f.findObstacles(ctx, c)
+	f.markAgents(ctx, c)
 	f.waitForImages(ctx, c)
 	f.assumed = assume(f)
 	if err := f.usePolicy(ctx, o, c); err != nil {

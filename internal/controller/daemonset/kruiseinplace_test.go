@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -33,9 +34,9 @@ func TestAnImageIsRolledBackInPlace(t *testing.T) {
 	}
 }
 
-// TestALabelThatAnEnvironmentVariableReads is not changed in place: the process would not see it.
+// TestALabelThatAnEnvironmentVariableReads is not changed in place where no agent restarts the container: the process would not see it.
 func TestALabelThatAnEnvironmentVariableReads(t *testing.T) {
-	for read, want := range map[string][]rollout.Detail{"metadata.labels['block']": {rollout.DetailFieldRef}, "metadata.labels['app']": nil} {
+	for read, want := range map[string][]rollout.Detail{"metadata.labels['block']": {rollout.DetailNoAgent}, "metadata.labels['app']": nil} {
 		a := newAdvanced(t, 1, inPlace)
 		a.change(func(spec map[string]any) {
 			container(spec)["env"] = []any{map[string]any{"name": "E", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": read}}}}
@@ -46,6 +47,36 @@ func TestALabelThatAnEnvironmentVariableReads(t *testing.T) {
 		a.settle()
 		if !slices.Equal(a.decisions, want) || (a.only().UID != before) != (want != nil) || a.only().Labels["block"] != "other" {
 			t.Errorf("%s: recreated because of %v, want %v; labels %v", read, a.decisions, want, a.only().Labels)
+		}
+	}
+}
+
+// TestALabelThatAnEnvironmentVariableReadsAndAnAgent: where an agent works, it restarts the container, and the pod stays, also on the way back.
+func TestALabelThatAnEnvironmentVariableReadsAndAnAgent(t *testing.T) {
+	a := newAdvanced(t, 2, inPlace)
+	a.agent(everynode.AgentNamespace, "n1")
+	a.change(func(spec map[string]any) {
+		container(spec)["env"] = []any{map[string]any{"name": "E", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.labels['block']"}}}}
+	})
+	a.gateOpen()
+	a.settle()
+	for restarts, label := range []string{"other", "first"} {
+		on := func(node string) corev1.Pod {
+			for _, p := range a.pods {
+				if p.Spec.NodeName == node && p.Namespace != everynode.AgentNamespace {
+					return *p.DeepCopy()
+				}
+			}
+			return corev1.Pod{}
+		}
+		with, without := on("n1"), on("n2")
+		a.change(func(spec map[string]any) { templateLabels(spec)["block"] = label })
+		a.seconds(20, everywhere)
+		if p := on("n1"); p.UID != with.UID || p.Labels["block"] != label || p.Status.ContainerStatuses[0].RestartCount != int32(restarts+1) {
+			t.Errorf("%s, with an agent: %+v", label, p)
+		}
+		if p := on("n2"); p.UID == without.UID || p.Labels["block"] != label {
+			t.Errorf("%s, without an agent: %+v", label, p)
 		}
 	}
 }

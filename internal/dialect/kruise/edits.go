@@ -160,7 +160,7 @@ func (Edits) Patch(p *corev1.Pod, c dialect.Change, now time.Time) []dialect.Edi
 	return changeEdits(p, now, target{
 		closeGate: c.CloseGate, hash: c.Hash, images: imagesFor(p, c), resources: changedResources(c.From, c.To),
 		labels:      changed(texts(c.From, "labels"), texts(c.To, "labels")),
-		annotations: changed(texts(c.From, "annotations"), texts(c.To, "annotations")), restarts: restarts(c.From, c.To),
+		annotations: changed(texts(c.From, "annotations"), texts(c.To, "annotations")), restarts: toRestart(c.From, c.To),
 	})
 }
 

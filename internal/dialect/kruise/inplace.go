@@ -3,7 +3,6 @@
 package kruise
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,29 +17,36 @@ import (
 
 // InPlace returns whether a pod of template from can be made one of template to in place, and if not, what prevents it. What
 // can be changed are images of containers and sidecars, images of other init containers where the set allows that (they have ended, so nothing shows it
-// before the pod is started again), and labels and annotations that no environment variable reads. If a variable reads a value that every change
-// writes, such as the hash of the revision, nothing can be changed in place.
+// before the pod is started again), labels and annotations. If an environment variable reads one that differs, its container must restart. If a
+// variable reads a value that every change writes, such as the hash of the revision, nothing can be changed in place.
 func InPlace(from, to map[string]any) rollout.Change {
 	if !sameBut(from, to, stripImages) {
 		return rollout.Change{Why: obstacle(from, to, rollout.DetailResources)}
 	}
-	if readsChange(from, to) {
-		return rollout.Change{Why: rollout.DetailFieldRef}
-	}
 	return withRestart(rollout.Change{InPlace: true, InitImages: changesInit(from, to)}, from, to)
 }
 
-// withRestart is a change in place that may restart containers, too.
+// withRestart is a change in place that may restart containers, too: because that is asked for, or because their environment variables read what
+// differs.
 func withRestart(c rollout.Change, from, to map[string]any) rollout.Change {
-	names := restarts(from, to)
-	if len(names) == 0 {
-		return c
+	readers, possible := readersOfChange(from, to)
+	if !possible || !canRestart(to, readers) {
+		return rollout.Change{Why: rollout.DetailFieldRef}
 	}
-	if !canRestart(to, names) {
+	if !canRestart(to, restarts(from, to)) {
 		return rollout.Change{Why: rollout.DetailRestart}
 	}
-	c.Restart = true
+	c.Agent = len(readers) > 0
+	c.Restart = len(toRestart(from, to)) > 0
 	return c
+}
+
+// toRestart are the containers that a change between two templates restarts, without those that restart with another image.
+func toRestart(from, to map[string]any) []string {
+	readers, _ := readersOfChange(from, to)
+	names := append(restarts(from, to), readers...)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // InPlaceWithResize is InPlace where the amounts of cpu and memory of containers can be changed, too.
@@ -51,7 +57,7 @@ func InPlaceWithResize(from, to map[string]any) rollout.Change {
 	}
 	resized := changedResources(from, to)
 	switch {
-	case readsChange(from, to) || readsAmounts(to, resized):
+	case readsAmounts(to, resized):
 		return rollout.Change{Why: rollout.DetailFieldRef}
 	case len(resized) > 0 && !canResize(from, to):
 		return rollout.Change{Why: rollout.DetailResize}
@@ -67,23 +73,36 @@ func sameBut(from, to map[string]any, strip func(spec map[string]any)) bool {
 		revision.Equal(stripped(revision.WithDefaults(from), strip), stripped(revision.WithDefaults(to), strip))
 }
 
-// readsChange reports whether an environment variable reads a label or annotation that differs, or one that we write ourselves: the hash
-// of the revision differs with every change, whatever the templates say.
-func readsChange(from, to map[string]any) bool {
-	read := fieldRefs(to)
-	for _, path := range ownFields() {
-		if read[path] {
-			return true
-		}
-	}
+// readersOfChange returns the containers of which an environment variable reads a label or annotation that differs, without those that get another
+// image, because they start again anyway. It is not possible to change them in place if an init container that has ended is among them, or if a
+// variable reads what we write ourselves: the hash of the revision differs with every change, whatever the templates say.
+func readersOfChange(from, to map[string]any) (names []string, possible bool) {
+	differs := map[string]bool{}
 	for _, field := range []string{"labels", "annotations"} {
 		for key := range changed(texts(from, field), texts(to, field)) {
-			if read["metadata."+field+"['"+key+"']"] || read["metadata."+field] {
-				return true
-			}
+			differs["metadata."+field+"['"+key+"']"] = true
 		}
 	}
-	return false
+	own, was, is, spec := ownFields(), images(from), images(to), podSpec(to)
+	runs := map[string]bool{}
+	for c := range LongRunning(spec) {
+		runs[c.Name] = true
+	}
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		read := fieldRefs(&c)
+		if slices.ContainsFunc(read, func(path string) bool { return slices.Contains(own, path) }) {
+			return nil, false
+		}
+		switch {
+		case !slices.ContainsFunc(read, func(path string) bool { return differs[path] }):
+		case !runs[c.Name]:
+			return nil, false
+		case was[c.Name] == is[c.Name]:
+			names = append(names, c.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, true
 }
 
 // ownFields are the labels and annotations of pods that the Edits write, as field paths.
@@ -193,31 +212,13 @@ func changesInit(from, to map[string]any) bool {
 	})
 }
 
-// fieldRefs are the field paths that environment variables of the template's containers read.
-func fieldRefs(template map[string]any) map[string]bool {
-	spec, _ := template["spec"].(map[string]any)
-	read := map[string]bool{}
-	for _, list := range []string{"initContainers", "containers"} {
-		items, _ := spec[list].([]any)
-		for _, item := range items {
-			c, _ := item.(map[string]any)
-			env, _ := c["env"].([]any)
-			for _, e := range env {
-				maps.Copy(read, fieldRef(e))
-			}
+// fieldRefs are the field paths that the environment variables of a container read.
+func fieldRefs(c *corev1.Container) (paths []string) {
+	for _, env := range c.Env {
+		if env.ValueFrom != nil && env.ValueFrom.FieldRef != nil {
+			// Both quotes are allowed in a subscript; one spelling is enough to compare.
+			paths = append(paths, strings.ReplaceAll(env.ValueFrom.FieldRef.FieldPath, `"`, `'`))
 		}
 	}
-	return read
-}
-
-func fieldRef(env any) map[string]bool {
-	e, _ := env.(map[string]any)
-	from, _ := e["valueFrom"].(map[string]any)
-	ref, _ := from["fieldRef"].(map[string]any)
-	path, _ := ref["fieldPath"].(string)
-	if path == "" {
-		return nil
-	}
-	// Both quotes are allowed in a subscript; one spelling is enough to compare.
-	return map[string]bool{strings.ReplaceAll(path, `"`, `'`): true}
+	return paths
 }

@@ -54,12 +54,7 @@ spec:
 		{"resources of an init container", plain, set("spec.initContainers.0.resources", map[string]any{"limits": map[string]any{"cpu": "1"}}), false, rollout.DetailTemplate},
 		{"resources and the image of an init container", plain, both(set("spec.containers.0.resources.limits.cpu", "2"), set("spec.initContainers.0.image", "i:2")), false, rollout.DetailResources},
 
-		{"a label that is read", env(`metadata.labels['tier']`), set("metadata.labels.tier", "two"), false, rollout.DetailFieldRef},
-		{"a label that is read, in other quotes", env(`metadata.labels["tier"]`), set("metadata.labels.tier", "two"), false, rollout.DetailFieldRef},
-		{"a label that is read, removed", env(`metadata.labels["tier"]`), drop("metadata.labels.tier"), false, rollout.DetailFieldRef},
-		{"a label that is read, added", env(`metadata.labels["new"]`), set("metadata.labels.new", "x"), false, rollout.DetailFieldRef},
 		{"another label than the one read", env(`metadata.labels["app"]`), set("metadata.labels.tier", "two"), true, rollout.NoDetail},
-		{"an annotation that is read", env(`metadata.annotations["note"]`), set("metadata.annotations.note", "two"), false, rollout.DetailFieldRef},
 		{"a label named as the annotation that is read", env(`metadata.annotations["tier"]`), set("metadata.labels.tier", "two"), true, rollout.NoDetail},
 		{"only an image, a label is read", env(`metadata.labels["tier"]`), set("spec.containers.0.image", "a:2"), true, rollout.NoDetail},
 		{"only an image, the hash is read", env(`metadata.labels["controller-revision-hash"]`), set("spec.containers.0.image", "a:2"), false, rollout.DetailFieldRef},
@@ -81,6 +76,52 @@ spec:
 		if back := kruise.InPlace(to, from); back.InPlace != c.able {
 			t.Errorf("%s, backwards: %+v", c.name, back)
 		}
+	}
+}
+
+// TestReadersRestart: containers with an environment variable that reads what differs are restarted, where that is possible.
+func TestReadersRestart(t *testing.T) {
+	reading := func(path string) map[string]any {
+		env := `env: [{name: E, valueFrom: {fieldRef: {fieldPath: "` + strings.ReplaceAll(path, `"`, `\"`) + `"}}}]`
+		return decode(t, `
+metadata: {labels: {app: x, tier: one}, annotations: {note: one}}
+spec:
+  initContainers: [{name: m, image: m:1, restartPolicy: Always, `+env+`}]
+  containers: [{name: a, image: a:1, `+env+`}, {name: b, image: b:1}]`)
+	}
+	needsAgent, never := rollout.Change{InPlace: true, Restart: true, Agent: true}, rollout.Change{Why: rollout.DetailFieldRef}
+	const tier = "metadata.labels['tier']"
+	for _, c := range []struct {
+		name, path string
+		change     func(template map[string]any)
+		want       rollout.Change
+	}{
+		{"a label", tier, set("metadata.labels.tier", "two"), needsAgent},
+		{"in other quotes", `metadata.labels["tier"]`, set("metadata.labels.tier", "two"), needsAgent},
+		{"removed", tier, drop("metadata.labels.tier"), needsAgent},
+		{"added", "metadata.labels['new']", set("metadata.labels.new", "x"), needsAgent},
+		{"an annotation", "metadata.annotations['note']", set("metadata.annotations.note", "two"), needsAgent},
+		{"with the image of another container", tier, both(set("metadata.labels.tier", "two"), set("spec.containers.1.image", "b:2")), needsAgent},
+		{"with the image of one that reads it", tier, both(set("metadata.labels.tier", "two"), set("spec.containers.0.image", "a:2")), needsAgent},
+		{"with the images of all that read it", tier, both(both(set("metadata.labels.tier", "two"), set("spec.containers.0.image", "a:2")), set("spec.initContainers.0.image", "m:2")),
+			rollout.Change{InPlace: true}},
+		{"and the hash", "metadata.labels['controller-revision-hash']", set("metadata.labels.tier", "two"), never},
+	} {
+		from, to := reading(c.path), reading(c.path)
+		c.change(to)
+		for _, got := range []rollout.Change{kruise.InPlace(from, to), kruise.InPlace(to, from), kruise.InPlaceWithResize(from, to)} {
+			if got != c.want {
+				t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+			}
+		}
+	}
+	from, to := reading(tier), reading(tier)
+	for _, template := range []map[string]any{from, to} {
+		set("spec.containers.0.lifecycle", map[string]any{"preStop": map[string]any{"sleep": map[string]any{"seconds": int64(1)}}})(template)
+	}
+	set("metadata.labels.tier", "two")(to)
+	if got := kruise.InPlace(from, to); got != never {
+		t.Errorf("with a preStop hook: %+v", got)
 	}
 }
 

@@ -65,7 +65,7 @@ spec: {containers: [{name: a, image: a:1, resources: {limits: {cpu: "1"}}, env: 
 		{"an amount that was read before", reads("a"), set(resources+"limits.cpu", "2"), rollout.Change{Why: rollout.DetailFieldRef}},
 		{"an amount that the container itself reads", reads(""), set(resources+"limits.cpu", "2"), rollout.Change{Why: rollout.DetailFieldRef}},
 		{"an amount of another container is read", reads("b"), set(resources+"limits.cpu", "2"), resize},
-		{"a label that is read", read, both(set(resources+"limits.cpu", "2"), set("metadata.labels.tier", "two")), rollout.Change{Why: rollout.DetailFieldRef}},
+		{"a label that is read", read, both(set(resources+"limits.cpu", "2"), set("metadata.labels.tier", "two")), rollout.Change{InPlace: true, Resize: true, Restart: true, Agent: true}},
 	} {
 		from, to := decode(t, c.from), decode(t, c.from)
 		c.change(to)
