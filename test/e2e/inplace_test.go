@@ -24,6 +24,7 @@ func TestInPlace(t *testing.T) {
 	t.Run("SameDigest", inPlaceSameDigest)
 	t.Run("CrashAndUndo", inPlaceCrash)
 	t.Run("Restart", inPlaceRestart)
+	t.Run("Environment", inPlaceEnvironment)
 	t.Run("Sidecar", inPlaceSidecar)
 }
 
@@ -192,6 +193,33 @@ func inPlaceRestart(t *testing.T) {
 	}
 	s.restartInPlace("", 2, 1)
 	s.keptPods(before)
+	s.Judge(recorder)
+}
+
+// inPlaceEnvironment: a label that a variable of one container reads is changed, and back; that container alone is started again, with the new value.
+func inPlaceEnvironment(t *testing.T) {
+	s := newStage(t, advancedInPlace())
+	s.run(withSide, func(ds *appsv1.DaemonSet) {
+		ds.Spec.Template.Labels["tier"] = "first"
+		pod := &ds.Spec.Template.Spec.Containers[0].Env[0] // what the application answers as the name of its pod
+		pod.ValueFrom.FieldRef.FieldPath = "metadata.labels['tier']"
+	})
+	before := s.pods()
+	recorder := s.ObserveAdvanced(set)
+	for done, tier := range []string{"second", "first"} {
+		generation := s.change(fmt.Sprintf(`{"spec": {"template": {"metadata": {"labels": {"tier": %q}}}}}`, tier))
+		s.Wait("the containers were restarted", harness.RolledOut(set, generation, count), harness.EachPod(set, "restarted", func(pod *corev1.Pod) bool {
+			return pod.Labels["tier"] == tier && restarts(pod, set) == int32(done+1) && restarts(pod, side) == 0
+		}))
+		s.keptPods(before)
+		for _, node := range s.Nodes {
+			if body, err := s.fromOutside(before[node].Status.PodIP, port, "/"); err != nil || body != "v1 "+tier+" "+node {
+				t.Errorf("the pod of node %s answers %q (%v), want tier %s", node, body, err, tier)
+			}
+		}
+	}
+	s.ran(set, "v1", "v1", "v1")
+	s.ran(side, "v1")
 	s.Judge(recorder)
 }
 
