@@ -138,11 +138,16 @@ func (g *Guard) decide(ctx context.Context, other bool) (again bool) {
 	return again
 }
 
-// ask gives the probe a new generation and waits a moment for another controller to observe it.
+// ask gives the probe a new generation and waits a moment for another controller to observe it. If a policy or a webhook of others refuses that, the present
+// generation has to do, if nobody has observed it: an active controller observes every DaemonSet. Otherwise a webhook that is down would keep a new leader
+// from creating the pods that the webhook itself may need.
 func (g *Guard) ask(ctx context.Context) (other bool, err error) {
 	probe, err := g.touch(ctx)
 	if err != nil {
-		return false, err
+		if probe == nil || probe.Status.ObservedGeneration >= probe.Generation {
+			return false, err
+		}
+		klog.FromContext(ctx).Error(err, "The probe keeps its generation: waiting whether another controller observes it")
 	}
 	g.asked, g.uid = probe.Generation, probe.UID
 	deadline := g.clock.Now().Add(answerWithin)
@@ -172,7 +177,7 @@ func (g *Guard) observed(ctx context.Context) (bool, error) {
 }
 
 // touch raises the generation of the probe by changing a field that does not create a new revision. It creates the
-// probe if necessary.
+// probe if necessary. If the probe exists and cannot be changed, it is returned as it is, with the error.
 func (g *Guard) touch(ctx context.Context) (*appsv1.DaemonSet, error) {
 	sets := g.client.AppsV1().DaemonSets(g.namespace)
 	probe, err := sets.Get(ctx, everynode.ProbeName, metav1.GetOptions{})
@@ -187,11 +192,11 @@ func (g *Guard) touch(ctx context.Context) (*appsv1.DaemonSet, error) {
 		return nil, fmt.Errorf("reading the probe %s/%s: %w", g.namespace, everynode.ProbeName, err)
 	}
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"minReadySeconds":%d}}`, probe.UID, (probe.Spec.MinReadySeconds+1)%1000)
-	probe, err = sets.Patch(ctx, everynode.ProbeName, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	raised, err := sets.Patch(ctx, everynode.ProbeName, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("giving the probe %s/%s a new generation: %w", g.namespace, everynode.ProbeName, err)
+		return probe, fmt.Errorf("giving the probe %s/%s a new generation: %w", g.namespace, everynode.ProbeName, err)
 	}
-	return probe, nil
+	return raised, nil
 }
 
 func (g *Guard) probe() *corev1.ObjectReference {

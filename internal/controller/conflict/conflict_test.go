@@ -11,6 +11,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -26,12 +27,13 @@ type cluster struct {
 	mu sync.Mutex
 	// other is whether another controller is at work.
 	other bool
-	// down makes every request fail.
-	down bool
-	asks int
+	// down makes every request fail, refused every change of the probe.
+	down, refused bool
+	asks          int
 	// settled counts how often the writes of the other were waited for.
 	settled int
 	guard   *Guard
+	client  *fake.Clientset
 	clock   *clocktesting.FakeClock
 	told    chan bool
 	sent    *record.FakeRecorder
@@ -52,7 +54,15 @@ func start(t *testing.T, other bool) *cluster {
 	client.PrependReactor("get", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return c.observe(client)
 	})
-	c.guard = New(Options{Client: client, Namespace: "ns", Events: c.sent, Clock: c.clock, Settle: c.settle, Changed: func(may bool) { c.told <- may }})
+	c.client = client
+	c.lead(t)
+	return c
+}
+
+// lead starts a guard, as a new leader does.
+func (c *cluster) lead(t *testing.T) {
+	t.Helper()
+	c.guard = New(Options{Client: c.client, Namespace: "ns", Events: c.sent, Clock: c.clock, Settle: c.settle, Changed: func(may bool) { c.told <- may }})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -63,7 +73,6 @@ func start(t *testing.T, other bool) *cluster {
 		cancel()
 		<-done
 	})
-	return c
 }
 
 func (c *cluster) settle(context.Context) error {
@@ -95,6 +104,9 @@ func (c *cluster) raise(client *fake.Clientset) (bool, runtime.Object, error) {
 	defer c.mu.Unlock()
 	c.asks++
 	p := c.probe(client)
+	if c.refused {
+		return true, nil, apierrors.NewInternalError(errors.New(`failed calling webhook "workloads.example": connection refused`))
+	}
 	p.Generation++
 	return true, p, client.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("daemonsets"), p, "ns")
 }
@@ -184,6 +196,38 @@ func TestAnUnreachableServerChangesNothing(t *testing.T) {
 	}
 	if !c.guard.MayWrite() {
 		t.Error("an error was taken for another controller")
+	}
+}
+
+// TestAProbeThatMayNotBeChanged: a webhook for DaemonSets is down, or a policy refuses the probe. kube-controller-manager would create pods all the same, which the
+// webhook may need, so a new leader does too: nobody has observed the probe as it is.
+func TestAProbeThatMayNotBeChanged(t *testing.T) {
+	c := start(t, false)
+	c.next(t)
+	c.set(func() { c.refused = true })
+	c.lead(t)
+	if !c.next(t) || !c.guard.MayWrite() {
+		t.Fatal("a new leader may not write")
+	}
+	c.set(func() { c.other = true })
+	if c.next(t) || c.guard.MayWrite() {
+		t.Error("may write although another controller has come")
+	}
+}
+
+// TestAProbeThatMayNotBeChangedAndWasObserved: then the probe does not show whether the other controller is still active.
+func TestAProbeThatMayNotBeChangedAndWasObserved(t *testing.T) {
+	c := start(t, true)
+	c.next(t)
+	c.set(func() { c.other, c.refused = false, true })
+	c.lead(t)
+	for range 100 {
+		if c.clock.HasWaiters() {
+			c.clock.Step(time.Second)
+		}
+	}
+	if c.guard.MayWrite() {
+		t.Error("may write although it is not known whether the other controller is active")
 	}
 }
 
