@@ -370,6 +370,26 @@ func TestAnApprovalThatIsStoredNowhere(t *testing.T) {
 	}
 }
 
+// TestAStateThatIsRefusedAsIfItWereGone: a webhook can deny with the codes of an object that is gone, or is another one. The approval is neither, so the status of the
+// policy has its state.
+func TestAStateThatIsRefusedAsIfItWereGone(t *testing.T) {
+	denial := apierrors.NewNotFound(schema.GroupResource{Resource: "rolloutapprovals"}, "yes")
+	denial.ErrStatus.Message = `admission webhook "approvals.example" denied the request: no`
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "rolloutapprovals"}, "yes", errors.New("no"))
+	for _, err := range []error{denial, conflict} {
+		b := newBench(t, nil, agentsPolicy(), object(v1alpha1.KindApproval, "yes", map[string]any{"policy": "p", "set": "agents", "revision": "r", "decision": "Approve"}))
+		b.refuse(map[string]error{"yes": err})
+		b.until("all is read", func() bool { return len(b.Of(agents).Approvals) == 1 && len(b.Of(agents).Policies) == 1 })
+		judged := b.Of(agents).Approvals
+		judged[0].Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalValid, TargetNumber: 3, Attempt: 1}
+		b.Report(agents, b.Of(agents).Policies, nil, judged)
+		b.until("the policy has it", func() bool {
+			decisions, _, _ := unstructured.NestedSlice(b.stored(v1alpha1.ResourcePolicies, "p"), "status", "decisions")
+			return len(decisions) == 1 && len(b.Of(agents).Unstored) == 0
+		})
+	}
+}
+
 // TestAStateThatIsChanged: a webhook, or a definition without the field, can store another state than was written. Then the status of the policy has it.
 func TestAStateThatIsChanged(t *testing.T) {
 	b := newBench(t, nil, agentsPolicy(), object(v1alpha1.KindApproval, "yes", map[string]any{"policy": "p", "set": "agents", "revision": "r", "decision": "Approve"}))

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -230,8 +231,8 @@ func (s *Store) patch(ctx context.Context, resource string, object *metav1.Objec
 	defer cancel()
 	answer, err := s.Client.Resource(v1alpha1.GroupVersion().WithResource(resource)).Namespace(object.Namespace).
 		Patch(limited, object.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // it is gone, or another object by now: the watch shows that
+	if (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) && s.isGone(limited, resource, object) {
+		return nil // the watch shows that
 	}
 	if err != nil {
 		return fmt.Errorf("writing the status of %s %s/%s: %w", resource, object.Namespace, object.Name, err)
@@ -244,4 +245,11 @@ func (s *Store) patch(ctx context.Context, resource string, object *metav1.Objec
 		}
 	}
 	return nil
+}
+
+// isGone reports whether an object is gone, or another one by now. A webhook can deny a write with the same codes. The manager has no right to get single objects.
+func (s *Store) isGone(ctx context.Context, resource string, object *metav1.ObjectMeta) bool {
+	list, err := s.Client.Resource(v1alpha1.GroupVersion().WithResource(resource)).Namespace(object.Namespace).
+		List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, object.Name).String()})
+	return err == nil && !slices.ContainsFunc(list.Items, func(u unstructured.Unstructured) bool { return u.GetUID() == object.UID })
 }
