@@ -3,6 +3,7 @@
 package daemonset
 
 import (
+	"slices"
 	"sync"
 
 	"everynode.dev/everynode/internal/clustercache"
@@ -84,7 +85,7 @@ func (p *pass) beginTurn() {
 	p.turn.of.mu.Lock()
 	members := policy.Members(name, p.c.Policies.Grouped(set.Namespace))
 	p.turn.neighbours = p.turn.of.See(policy.Candidate{Set: set, Created: p.w.Created}, policy.Widest(name, members), p.c.candidates(members))
-	p.turn.neighbours.Unread = p.c.Late != nil && p.c.Late()
+	p.turn.neighbours.Unread = slices.ContainsFunc(members, (*policy.Policy).Advanced) && p.c.Late != nil && p.c.Late()
 }
 
 // endTurn records the decision, and lets other sets decide. trusted is whether the plan is carried out: otherwise it is not clear which pods the set has.

@@ -247,6 +247,20 @@ func TestAStuckSetOfAGroup(t *testing.T) {
 	})
 }
 
+// TestAGroupWithoutAdvancedDaemonSets: one Advanced DaemonSet that cannot be converted makes all of them unreadable. They do not belong to a group whose policies name only
+// sets of apps/v1, so that group does not wait for them.
+func TestAGroupWithoutAdvancedDaemonSets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGrouped(t, 2, 3, v1alpha1.ScopeNode)
+		g.c.Late = func() bool { return true }
+		g.run(func() {
+			g.until("img:v1", 6)
+			g.edit("set-0", "img:v2")
+			g.until("img:v2", 3)
+		})
+	})
+}
+
 var _ Policies = &grouped{}
 
 // TestALedgerGoesWithItsSets: when no set of a namespace belongs to a group any more, its ledger goes; not while a pass uses it.
