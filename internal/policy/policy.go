@@ -150,7 +150,7 @@ func Read(from *v1alpha1.RolloutPolicy) *Policy {
 		p.Windows = append(p.Windows, window)
 	}
 	for _, f := range from.Spec.Freezes {
-		p.Freezes = append(p.Freezes, Freeze{rollout.Time(f.From.UnixNano()), rollout.Time(f.To.UnixNano())})
+		p.Freezes = append(p.Freezes, Freeze{rollout.At(f.From.Time), rollout.At(f.To.Time)})
 	}
 	return p
 }

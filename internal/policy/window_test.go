@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -48,6 +51,33 @@ func TestWindows(t *testing.T) {
 				t.Errorf("open %t, next %s, want %t, %s", open, got, c.open, c.next)
 			}
 		})
+	}
+}
+
+// TestFreezesWithoutAnEnd: people write such times for "for ever", and a count of nanoseconds cannot hold them.
+func TestFreezesWithoutAnEnd(t *testing.T) {
+	now := time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
+	at := func(text string) metav1.Time {
+		parsed, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return metav1.NewTime(parsed)
+	}
+	for _, c := range []struct {
+		from, to string
+		want     rollout.VerdictKind
+	}{
+		{"2026-11-01T00:00:00Z", "9999-12-31T23:59:59Z", rollout.WaitFreeze},
+		{"2026-11-01T00:00:00Z", "2300-01-01T00:00:00Z", rollout.WaitFreeze},
+		{"0001-01-01T00:00:00Z", "2300-01-01T00:00:00Z", rollout.WaitFreeze},
+		{"0001-01-01T00:00:00Z", "2026-11-01T00:00:00Z", rollout.NotEvaluated},
+		{"2300-01-01T00:00:00Z", "9999-12-31T23:59:59Z", rollout.NotEvaluated},
+	} {
+		p := Read(&v1alpha1.RolloutPolicy{Spec: v1alpha1.RolloutPolicySpec{Freezes: []v1alpha1.Freeze{{From: at(c.from), To: at(c.to)}}}})
+		if got, _ := p.closed(rollout.Time(now.UnixNano())); got != c.want {
+			t.Errorf("from %s to %s: %v, want %v", c.from, c.to, got, c.want)
+		}
 	}
 }
 

@@ -10,6 +10,18 @@ import (
 // Time is a point in time in nanoseconds since the Unix epoch; 0 means "never" or "not known".
 type Time int64
 
+// At returns a point in time; what lies beyond the first or the last one that a Time can hold, in the years 1677 and 2262, is that.
+func At(t time.Time) Time {
+	switch {
+	case t.Before(time.Unix(0, math.MinInt64)):
+		return math.MinInt64
+	case t.After(time.Unix(0, math.MaxInt64)):
+		return math.MaxInt64
+	default:
+		return Time(t.UnixNano())
+	}
+}
+
 // Add returns t moved by d; what would lie beyond the end of time is the end of time.
 func (t Time) Add(d time.Duration) Time {
 	sum := t + Time(d)
