@@ -17,13 +17,17 @@ import (
 
 func TestWhenADeletionWasAskedFor(t *testing.T) {
 	at := metav1.NewTime(time.Unix(1000, 0))
-	grace := int64(30)
+	grace, long := int64(30), int64(9_000_000_000)
+	end := metav1.NewTime(at.Add(time.Duration(long) * time.Second)) // in the year 2255
+	later := metav1.NewTime(at.Add(2_000_000_000 * time.Second).Add(time.Duration(long) * time.Second))
 	for name, c := range map[string]struct {
 		pod  corev1.Pod
 		want rollout.Time
 	}{
 		"not at all":         {corev1.Pod{}, 0},
 		"a grace period ago": {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &at, DeletionGracePeriodSeconds: &grace}}, rollout.Time(970 * time.Second)},
+		"285 years ago":      {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &end, DeletionGracePeriodSeconds: &long}}, rollout.Time(1000 * time.Second)},
+		"285 years from now": {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &later, DeletionGracePeriodSeconds: &long}}, rollout.Time(2_000_001_000 * time.Second)},
 		"without one":        {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &at}}, rollout.Time(1000 * time.Second)},
 	} {
 		if rec, _ := PodFrom(&c.pod); rec.DeletedAt != c.want {

@@ -159,11 +159,11 @@ func deletedAt(p *corev1.Pod) rollout.Time {
 	if p.DeletionTimestamp.IsZero() {
 		return 0
 	}
-	at := timeOf(*p.DeletionTimestamp)
+	at := p.DeletionTimestamp.Time // perhaps of a year that a rollout.Time cannot hold
 	if grace := p.DeletionGracePeriodSeconds; grace != nil {
-		at = at.Add(-time.Duration(*grace) * time.Second)
+		at = at.Add(-time.Duration(min(*grace, math.MaxInt64/int64(time.Second))) * time.Second)
 	}
-	return at
+	return rollout.At(at)
 }
 
 func timeOf(t metav1.Time) rollout.Time {
