@@ -104,3 +104,17 @@ func TestANodeThatRefusesPullsBlocksNoOtherWhateverTheAnswer(t *testing.T) {
 		})
 	}
 }
+
+// A status that a webhook refuses with the code of a conflict is written again with a growing delay, and not ten times a second.
+func TestAStatusThatIsRefusedAsAConflict(t *testing.T) {
+	job := newJob("default", "pull", 1)
+	w := newWorld(t, append(node("a"), job)...)
+	for code, reason := range map[int32]metav1.StatusReason{http.StatusConflict: metav1.StatusReasonConflict, http.StatusNotFound: metav1.StatusReasonNotFound} {
+		w.statusErr = &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: code, Reason: reason, Message: `admission webhook "w" denied the request: no`,
+		}}
+		if _, err := w.pass(job); err == nil {
+			t.Errorf("code %d: the pass is repeated at once, and for ever", code)
+		}
+	}
+}

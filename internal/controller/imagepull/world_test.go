@@ -37,6 +37,8 @@ type world struct {
 	// patchErr, if not nil, is what patches of a node image come to; done is whether they take effect all the same.
 	patchErr func(name string) (err error, done bool)
 	writes   atomic.Int64
+	// statusErr, if not nil, is what a write of the status of a job comes to.
+	statusErr error
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -63,6 +65,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			},
 			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 				w.writes.Add(1)
+				if w.statusErr != nil {
+					return w.statusErr
+				}
 				return c.SubResource(sub).Update(ctx, obj, opts...)
 			},
 		}).Build()

@@ -18,8 +18,11 @@ import (
 	"everynode.dev/everynode/internal/imagepull"
 )
 
-// IsOutdated reports whether a write was refused because its object has changed or gone: the next pass decides again.
-func IsOutdated(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
+// IsOutdated reports whether a write was refused because its object has changed or gone: the next pass decides again. Admission may refuse with the same codes.
+func IsOutdated(err error) bool {
+	answer := apply.OfDelete(err)
+	return answer == apply.Differs || answer == apply.Gone
+}
 
 // isDefinite reports whether an error says for sure that the write did not take effect.
 func isDefinite(err error) bool { return apply.OfDelete(err) != apply.Unclear }
