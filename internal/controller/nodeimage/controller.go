@@ -7,6 +7,7 @@ package nodeimage
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -142,10 +143,13 @@ func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration,
 	case ofAnother(image, node):
 		return 0, c.store.Delete(ctx, image) // and its deletion leads to the next pass
 	}
-	if err := c.copyMetadata(ctx, node, image); err != nil {
-		return retryOutdated(err)
+	copyErr := c.copyMetadata(ctx, node, image)
+	if pullstore.IsOutdated(copyErr) {
+		return retryOutdated(copyErr)
 	}
-	return c.sweep(ctx, node, image)
+	// A policy that refuses labels must not keep images listed that nobody wants.
+	after, err := c.sweep(ctx, node, image)
+	return after, errors.Join(err, copyErr)
 }
 
 func newImage(node *corev1.Node) *v1beta1.NodeImage {

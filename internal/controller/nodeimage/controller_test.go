@@ -12,8 +12,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -151,6 +154,26 @@ func TestWhatIsWantedNoLonger(t *testing.T) {
 	}
 	if image, _ := w.pass(); len(image.Spec.Images) != 0 {
 		t.Errorf("it stays: %+v", image.Spec)
+	}
+}
+
+// TestLabelsThatAreRefused: a policy that refuses a label of the node keeps its NodeImage from getting it, and from nothing else.
+func TestLabelsThatAreRefused(t *testing.T) {
+	job := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pull", UID: "uid-job"}} // which is gone
+	w := newWorld(t, newNode(map[string]string{"refused": "label"}), asked(job, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
+	refusing := interceptor.NewClient(w.client, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, o ...client.PatchOption) error {
+		if patch.Type() == types.MergePatchType {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "nodeimages"}, obj.GetName(), errors.New("no such label"))
+		}
+		return c.Patch(ctx, obj, patch, o...)
+	}})
+	w.c = New(pullstore.New(w.client, refusing), w.events, w.clock, func() bool { return true })
+	if _, err := w.c.Reconcile(t.Context(), "n1"); !apierrors.IsForbidden(err) {
+		t.Errorf("nobody hears of it: %v", err)
+	}
+	image := &v1beta1.NodeImage{}
+	if err := w.client.Get(t.Context(), client.ObjectKey{Name: "n1"}, image); err != nil || len(image.Spec.Images) != 0 {
+		t.Errorf("what nobody wants any more stays: %v, %+v", err, image.Spec)
 	}
 }
 
