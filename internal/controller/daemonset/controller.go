@@ -12,7 +12,6 @@ package daemonset
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,7 +27,6 @@ import (
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/clustercache"
-	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/policy"
@@ -84,6 +82,7 @@ type Controller struct {
 	orders   orders
 	failures failures
 	slow     slowWrites
+	meetings meetings
 	groups   groups
 
 	// buffers are reused for Snapshots (*clustercache.Buffer): each pass in progress has one.
@@ -311,33 +310,6 @@ func (p *pass) recordEvent(reason, message string) {
 	}
 }
 
-// meet reads from the API server itself what a new set may find: pods and revisions whose last owner was deleted a moment ago, so
-// that they can be adopted. The watches may not show that yet, for each goes at its own pace, and pods would be created next to
-// those that run.
-func (p *pass) meet(ctx context.Context) error {
-	err := p.c.Executor.Pods.List(ctx, p.w.Namespace, p.w.Selector, func(pod *corev1.Pod) {
-		if rec, ours := p.c.Index.PodFrom(pod); ours {
-			p.c.Index.ObservePod(rec)
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("reading the pods that a new set selects: %w", err)
-	}
-	if err := p.c.Executor.Pace.Throttle(ctx); err != nil {
-		return err
-	}
-	err = p.c.Revisions.List(ctx, p.w.Namespace, p.w.Selector, func(r *appsv1.ControllerRevision) {
-		if rec, ours := informers.RevisionFrom(r); ours {
-			p.c.Index.ObserveRevision(rec)
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("reading the revisions that a new set selects: %w", err)
-	}
-	p.state.young = false
-	return nil
-}
-
 // claim resolves earlier writes without a definite answer, and adopts or releases pods and revisions; for an external set, another controller does this.
 func (p *pass) claim(ctx context.Context) (claimed bool, h *clustercache.Resolved, claimErr, historyErr error) {
 	events, object := p.c.Events, p.object()
@@ -358,8 +330,8 @@ func (p *pass) claim(ctx context.Context) (claimed bool, h *clustercache.Resolve
 
 func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if p.state.young && !p.w.Set.ExternalController {
-		if err := p.meet(ctx); err != nil {
-			return 0, err
+		if again, err := p.meet(ctx); again > 0 || err != nil {
+			return again, err
 		}
 	}
 	claimed, h, claimErr, historyErr := p.claim(ctx)

@@ -92,10 +92,12 @@ func (h *herd) next() string {
 	return strconv.Itoa(h.rv)
 }
 
-func (h *herd) addSet(name string) {
+func (h *herd) addSet(name string) { h.addSetIn("ns", name) }
+
+func (h *herd) addSetIn(namespace, name string) {
 	ds := &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Generation: 1},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name), Generation: 1},
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
 			Template: corev1.PodTemplateSpec{
@@ -119,7 +121,7 @@ func (h *herd) see(name string) {
 	h.mu.Lock()
 	digest := native.Digest(h.sets[name].DeepCopy().Object)
 	h.mu.Unlock()
-	h.index.PutSet(clustercache.Key{Dialect: "native", Namespace: "ns", Name: name}, &digest)
+	h.index.PutSet(clustercache.Key{Dialect: "native", Namespace: digest.Namespace, Name: name}, &digest)
 }
 
 // turn shows that nodes are ready or not, all within a second.
