@@ -466,6 +466,7 @@ func TestPolicyThatCannotBeDecoded(t *testing.T) {
 		"no state":  {"sets": "nonsense"},
 	} {
 		p := agentsPolicy("unreachableAfter", "99999999999999999999h")
+		p.Object["spec"].(map[string]any)["concurrencyGroup"] = map[string]any{"name": "network", "scope": "Zone"}
 		if status != nil {
 			p.Object["status"] = status
 		}
@@ -474,6 +475,9 @@ func TestPolicyThatCannotBeDecoded(t *testing.T) {
 		of := b.Of(agents)
 		if got := of.Policies[0].Problems; len(got) != 1 || !strings.HasPrefix(got[0], "spec: ") {
 			t.Errorf("%s: %q", name, got)
+		}
+		if got := b.Grouped("ns"); len(got) != 1 || *got[0].Group != (policy.Group{Name: "network", Scope: policy.ScopeZone}) {
+			t.Errorf("%s: other sets of its group do not wait for an update of it that has begun", name)
 		}
 		if (of.Stored != nil && of.Stored.CommittedRevision == "r1") != (name == "a status") {
 			t.Errorf("%s: %+v", name, of.Stored)

@@ -95,9 +95,13 @@ func (s *Store) putPolicy(u *unstructured.Unstructured) error {
 		s.put(p, "")
 		return nil
 	}
-	targets, _, _ := unstructured.NestedSlice(u.Object, "spec", "targets")
-	bare := u.DeepCopy()
-	bare.Object["spec"] = map[string]any{"targets": targets}
+	bare, spec := u.DeepCopy(), map[string]any{}
+	for _, field := range []string{"targets", "concurrencyGroup"} { // other sets of the group must wait for updates of its sets that have begun
+		if value, has, _ := unstructured.NestedFieldCopy(u.Object, "spec", field); has {
+			spec[field] = value
+		}
+	}
+	bare.Object["spec"] = spec
 	var decoding error
 	for _, status := range []any{u.Object["status"], map[string]any{}} { // what the status remembers counts all the same
 		bare.Object["status"] = status
