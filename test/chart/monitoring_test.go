@@ -79,6 +79,8 @@ func stories() map[string]map[string]bool {
 		leads    = `leader_election_master_status{name="everynode-manager",pod="%"} `
 	)
 	of := func(pattern, with string) string { return strings.ReplaceAll(pattern, "%", with) }
+	// Nothing is scraped while a container waits to be started again.
+	restarting := of(began, "one") + "0x9 " + crashing("%d") + "\n" + of(leads, "one") + "0x9 " + crashing("0")
 	return map[string]map[string]bool{
 		"EverynodeRolloutStuck": {
 			progress + "600x70":          true,
@@ -114,6 +116,7 @@ func stories() map[string]map[string]bool {
 			of(began, "one") + "0x70\n" + of(leads, "one") + "1x70":             false,
 			of(began, "another") + "0+300x70\n" + of(leads, "one") + "1x70":     false,
 			of(began, "one") + "0+30x3 90x66\n" + of(leads, "one") + "1x70":     false, // over an hour ago
+			restarting: true, // it runs for a minute and is away for five, again and again
 		},
 		"EverynodeLeaderChanges": {
 			of(leads, "one") + "1 0 1 0 1 0 1 0 1x62":                         false, // over an hour ago
@@ -176,6 +179,15 @@ func stories() map[string]map[string]bool {
 			of(leads, "one") + "1x66 0x3": false, of(leads, "one") + "1x64 0x5": true,
 		},
 	}
+}
+
+// crashing are the numbers of an hour in which a process runs for one minute of six. Where they are a time, it is that of its start.
+func crashing(number string) string {
+	var numbers strings.Builder
+	for start := 600; start < 4200; start += 360 {
+		fmt.Fprint(&numbers, strings.ReplaceAll(number, "%d", fmt.Sprint(start)), strings.Repeat(" stale", 5), " ")
+	}
+	return numbers.String()
 }
 
 // TestAlerts plays numbers to Prometheus' own engine, and sees of which alerts people are told.
