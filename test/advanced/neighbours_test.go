@@ -16,7 +16,7 @@ func neighbourScenarios() []scenario {
 	const standard, surge = "maxUnavailable: 1", "maxSurge: 1, maxUnavailable: 0"
 	return []scenario{
 		{"protected-from-being-deleted", 7, true, protected("DELETE", standard, false)},
-		{"revision-with-a-finalizer-is-deleted", 3, false, func(s *stage) { s.subject(standard).ARevisionWithAFinalizer() }},
+		{"revision-with-a-finalizer-is-deleted", 7, false, func(s *stage) { s.subject(standard).ARevisionWithAFinalizer() }},
 		{"protected-from-being-deleted-on-the-last-node", 7, false, protected("DELETE", standard, true)},
 		{"protected-from-being-changed-in-place", 7, false, protected("UPDATE", inPlace+", "+standard, false)},
 		{"protected-from-being-changed-in-place-on-the-last-node", 7, false, protected("UPDATE", inPlace+", "+standard, true)},
@@ -25,7 +25,7 @@ func neighbourScenarios() []scenario {
 		{"delete-webhook-is-down", 7, false, func(s *stage) { s.subject(standard).ADeleteWebhookThatIsDown() }},
 		{"webhook-never-answers", 7, false, func(s *stage) { s.subject(standard).AWebhookThatNeverAnswers() }},
 		{"webhook-denies-without-a-code", 7, false, func(s *stage) { s.subject(standard).AWebhookThatDeniesWithoutACode() }},
-		{"pods-of-strangers", 3, false, func(s *stage) { s.subject(standard).PodsOfStrangers(s.t, s.Cluster.Space(s.t, 0)) }},
+		{"pods-of-strangers", 7, false, func(s *stage) { s.subject(standard).PodsOfStrangers(s.t, s.Cluster.Space(s.t, 0)) }},
 	}
 }
 

@@ -17,7 +17,7 @@ const blameShort = time.Minute
 // one is tried on one more; the others touch none. When one of the nodes is healed, the last version, which does no harm any more, is tried there,
 // and goes on to all others when it has served for the blame window.
 func fatalVersions(t *testing.T, c *harness.Cluster) {
-	s := c.Space(t, 4)
+	s := c.Space(t, 7)
 	s.Run(set, harness.WithOnDelete, harness.WithMinReady(noticed), rolls("1"), harness.WithAnnotation(blameKey, blameShort.String()))
 	var down []string
 	for version := 1; version <= 5; version++ {
@@ -41,7 +41,7 @@ func fatalVersions(t *testing.T, c *harness.Cluster) {
 		s.Wait("the node is not ready", nodesAre(false, down))
 	}
 	heal(s, down[1:])
-	s.WaitFor(patience, "the rest follows", runs("registry.example/fatal:5", s.Nodes[1:]), available(s.Nodes[1:]))
+	s.WaitFor(2*patience, "the rest follows", runs("registry.example/fatal:5", s.Nodes[1:]), available(s.Nodes[1:]))
 	heal(s, down[:1])
-	s.WaitFor(patience, "all is well", ready(4))
+	s.WaitFor(patience, "all is well", ready(7))
 }

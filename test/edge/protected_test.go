@@ -30,6 +30,6 @@ func neighbours(t *testing.T, c *harness.Cluster) {
 	t.Run("DeleteWebhookIsDown", func(t *testing.T) { subject(t, 7).ADeleteWebhookThatIsDown() })
 	t.Run("WebhookNeverAnswers", func(t *testing.T) { subject(t, 7).AWebhookThatNeverAnswers() })
 	t.Run("WebhookDeniesWithoutACode", func(t *testing.T) { subject(t, 7).AWebhookThatDeniesWithoutACode() })
-	t.Run("ARevisionWithAFinalizer", func(t *testing.T) { subject(t, 3).ARevisionWithAFinalizer() })
-	t.Run("PodsOfStrangers", func(t *testing.T) { subject(t, 3).PodsOfStrangers(t, c.Space(t, 0)) })
+	t.Run("ARevisionWithAFinalizer", func(t *testing.T) { subject(t, 7).ARevisionWithAFinalizer() })
+	t.Run("PodsOfStrangers", func(t *testing.T) { subject(t, 7).PodsOfStrangers(t, c.Space(t, 0)) })
 }

@@ -60,9 +60,9 @@ func TestAWebhookThatDeniesWithoutACode(t *testing.T) {
 }
 
 func TestPodsOfStrangers(t *testing.T) {
-	subject(t, 3, "1", "0").PodsOfStrangers(t, cluster(t).Space(t, 0))
+	subject(t, neighbourNodes, "1", "0").PodsOfStrangers(t, cluster(t).Space(t, 0))
 }
 
 func TestARevisionWithAFinalizer(t *testing.T) {
-	subject(t, 3, "1", "0").ARevisionWithAFinalizer()
+	subject(t, neighbourNodes, "1", "0").ARevisionWithAFinalizer()
 }
