@@ -14,6 +14,7 @@ import (
 
 	"everynode.dev/everynode/internal/cli/command"
 	"everynode.dev/everynode/internal/cli/dashboard"
+	"everynode.dev/everynode/internal/cli/doctor"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/manager"
 )
@@ -35,8 +36,13 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == checkUninstall {
 		os.Exit(mayUninstall(ctx))
 	}
-	if len(os.Args) > 1 && os.Args[1] == dashboard.InCluster {
-		os.Exit(serveDashboard(ctx, os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case dashboard.InCluster:
+			os.Exit(run(ctx, dashboard.NewInCluster(newOptions(), command.Root)))
+		case doctor.InCluster:
+			os.Exit(run(ctx, doctor.NewInCluster(newOptions())))
+		}
 	}
 	err := manager.NewCommand(version).ExecuteContext(ctx)
 	if err == nil {
@@ -62,13 +68,19 @@ func mayUninstall(ctx context.Context) int {
 	return options.Code(err)
 }
 
-// serveDashboard is the exit code of the dashboard in the cluster.
-func serveDashboard(ctx context.Context, args []string) int {
-	serving := dashboard.NewInCluster(newOptions(), command.Root)
-	serving.SetArgs(args)
-	err := serving.ExecuteContext(ctx)
+// runner is a command of its own.
+type runner interface {
+	Name() string
+	SetArgs(args []string)
+	ExecuteContext(ctx context.Context) error
+}
+
+// run is the exit code of a command, which gets all further arguments.
+func run(ctx context.Context, cmd runner) int {
+	cmd.SetArgs(os.Args[2:])
+	err := cmd.ExecuteContext(ctx)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "everynode-manager %s: %s\n", dashboard.InCluster, options.PrintableLines(err.Error()))
+		fmt.Fprintf(os.Stderr, "everynode-manager %s: %s\n", cmd.Name(), options.PrintableLines(err.Error()))
 	}
 	return options.Code(err)
 }

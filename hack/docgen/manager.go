@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"everynode.dev/everynode/internal/cli/dashboard"
+	"everynode.dev/everynode/internal/cli/doctor"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/controller/metrics"
 	"everynode.dev/everynode/internal/manager"
@@ -23,7 +24,13 @@ func flags(*sources) (string, error) {
 	}
 	inCluster := dashboard.NewInCluster(&options.Options{}, nil)
 	more, err := flagTable(inCluster.Flags())
-	return fmt.Sprintf("# Flags of everynode-manager\n\n%s\n\n%s\n## The dashboard in the cluster\n\n%s\n[The dashboard](../dashboard.md#in-the-cluster).\n\n%s", command.Long, table, inCluster.Long, more), err
+	if err != nil {
+		return "", err
+	}
+	check := doctor.NewInCluster(&options.Options{})
+	last, err := flagTable(check.Flags())
+	return fmt.Sprintf("# Flags of everynode-manager\n\n%s\n\n%s\n## The dashboard in the cluster\n\n%s\n[The dashboard](../dashboard.md#in-the-cluster).\n\n%s"+
+		"\n## The check of an installation\n\n%s\n[With Helm](../install.md#with-helm).\n\n%s", command.Long, table, inCluster.Long, more, check.Long, last), err
 }
 
 // flagTable has a line for each flag that a user may give.

@@ -106,6 +106,8 @@ type installation struct {
 	namespace, agents string
 	// leaving reports whether the checks are for --before-uninstall, and coming whether they are for --before-install.
 	leaving, coming bool
+	// inside reports whether the checks run with the account of the manager.
+	inside bool
 
 	// manager is nil if there is no Deployment, or if it cannot be read.
 	manager *appsv1.Deployment
@@ -147,6 +149,8 @@ func (p *installation) checks() []check {
 		return p.beforeUninstall()
 	case p.coming:
 		return p.beforeInstall()
+	case p.inside:
+		return p.insideChecks()
 	}
 	return []check{
 		{"cluster", p.cluster},
@@ -182,7 +186,7 @@ func (p *installation) run(ctx context.Context) error {
 		return mayUninstall(findings)
 	case p.coming:
 		return mayInstall(findings)
-	case slices.ContainsFunc(findings, func(f Finding) bool { return f.Result == Failed }):
+	case hasFailed(findings):
 		return errors.New("at least one check failed")
 	}
 	return nil

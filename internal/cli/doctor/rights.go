@@ -23,25 +23,24 @@ import (
 
 // rights checks each right that the manager needs.
 func (p *installation) rights(ctx context.Context) []Finding {
-	if p.manager == nil {
+	account := managerName
+	switch {
+	case p.manager != nil:
+		account = p.manager.Spec.Template.Spec.ServiceAccountName
+	case !p.inside:
 		return nil
 	}
-	account := p.manager.Spec.Template.Spec.ServiceAccountName
 	user := "system:serviceaccount:" + p.namespace + ":" + account
 	var missing []string
 	var unread []rbac.Call
 	asked := 0
 	for _, call := range p.needed() {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + p.namespace, "system:authenticated"},
-			ResourceAttributes: attributes(call),
-		}}
-		answer, err := p.c.Kubernetes.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		allowed, err := p.allowed(ctx, user, call)
 		if err != nil {
 			resource := schema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}
 			return []Finding{unreadable(err, options.Request{Verb: "create", Resource: resource})}
 		}
-		if asked++; !answer.Status.Allowed {
+		if asked++; !allowed {
 			missing = append(missing, text(call))
 			if readsPolicies(call) {
 				unread = append(unread, call)
@@ -63,6 +62,28 @@ func (p *installation) rights(ctx context.Context) []Finding {
 			"the manager cannot read rollout policies (it may not %s), so it starts no update of any daemon set; missing pods are still created", text(unread[0])))
 	}
 	return findings
+}
+
+// allowed asks the API server whether a user may make a call; inside, the user is the one who asks, which needs no right.
+func (p *installation) allowed(ctx context.Context, user string, call rbac.Call) (bool, error) {
+	authorization := p.c.Kubernetes.AuthorizationV1()
+	if p.inside {
+		own := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes(call)}}
+		answer, err := authorization.SelfSubjectAccessReviews().Create(ctx, own, metav1.CreateOptions{})
+		if err != nil {
+			return false, err
+		}
+		return answer.Status.Allowed, nil
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + p.namespace, "system:authenticated"},
+		ResourceAttributes: attributes(call),
+	}}
+	answer, err := authorization.SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return answer.Status.Allowed, nil
 }
 
 // readsPolicies reports whether the manager cannot know without a call which rollout policies and approvals there are.
