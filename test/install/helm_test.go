@@ -4,6 +4,7 @@ package install
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 
 	"helm.sh/helm/v4/pkg/action"
@@ -68,6 +69,29 @@ func (h *helm) install(tag, more string) {
 	if _, err := i.RunWithContext(h.t.Context(), h.chart, h.values(tag, more)); err != nil {
 		h.t.Fatalf("installing: %v", err)
 	}
+}
+
+// test does what helm test --logs does, and returns the log of the check.
+func (h *helm) test() string {
+	h.t.Helper()
+	a := action.NewReleaseTesting(h.with)
+	a.Namespace, a.Timeout = home, patience
+	result, cleanUp, err := a.Run(releaseName)
+	if err != nil {
+		h.t.Errorf("helm test: %v", err)
+	}
+	r, ok := result.(*release.Release)
+	if !ok {
+		h.t.Fatalf("Helm returns %T: %v", result, err)
+	}
+	log := &strings.Builder{}
+	if err := a.GetPodLogs(log, r); err != nil {
+		h.t.Errorf("the log of the check: %v", err)
+	}
+	if err := cleanUp(); err != nil {
+		h.t.Errorf("removing the pod of the check: %v", err)
+	}
+	return log.String()
 }
 
 // upgrade changes the installation, and waits in the same way.

@@ -56,3 +56,40 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 {{- end -}}
+
+{{/* The specification of a pod that checks the installation: with the program, the image and the account of the manager. */}}
+{{- define "everynode.checkPod" -}}
+restartPolicy: Never
+serviceAccountName: everynode-manager
+{{- include "everynode.pullSecrets" .root }}
+nodeSelector:
+  kubernetes.io/os: linux
+  {{- with .root.Values.manager.nodeSelector }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .root.Values.manager.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  seccompProfile:
+    type: RuntimeDefault
+containers:
+- name: check
+  image: {{ include "everynode.image" (dict "root" .root "image" .root.Values.manager.image) | quote }}
+  imagePullPolicy: {{ quote .root.Values.image.pullPolicy }}
+  args:
+  {{- range .args }}
+  - {{ quote . }}
+  {{- end }}
+  resources:
+    requests: {cpu: 10m, memory: 64Mi}
+  securityContext:
+    allowPrivilegeEscalation: false
+    readOnlyRootFilesystem: true
+    capabilities:
+      drop: [ALL]
+{{- end -}}
