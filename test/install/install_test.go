@@ -114,6 +114,11 @@ func (s *stage) change(workload, version string) int64 {
 // release can be kept: Helm takes it for one that is being uninstalled until it is rolled back to the same revision.
 func (s *stage) refusesToUninstall(h *helm, revision int) {
 	s.t.Helper()
+	// By default a change in place waits for its image on a node with an agent, before the pod is taken out of service.
+	anyway := fmt.Sprintf(`{"metadata":{"annotations":{%q:"false"}}}`, everynode.WaitForImage)
+	if _, err := s.sets(advanced).Patch(s.Context(), advanced, types.MergePatchType, []byte(anyway), metav1.PatchOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
 	s.change(advanced, "none")
 	s.Poll("a pod is out of service", func() error {
 		pods, err := s.Cluster.Client.CoreV1().Pods(s.Name).List(s.Context(), metav1.ListOptions{})
@@ -203,6 +208,9 @@ func TestSmokeInstall(t *testing.T) {
 
 	const agents = "agent: {nodeSelector: {localplane.everynode.dev/real: \"true\"}}\n"
 	h.install("one", agents)
+	if said := h.test(); !strings.Contains(said, "the webhooks answer") || !strings.Contains(said, " 0 warnings, 0 failed, 0 skipped") {
+		t.Errorf("helm test says\n%s", said)
+	}
 	s.Create(native, application)
 	s.createAdvanced()
 	s.Wait("both workloads run on all nodes", harness.RolledOut(native, 1, count), harness.RolledOut(advanced, 1, count))
