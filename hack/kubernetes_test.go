@@ -93,10 +93,30 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
+// TestKubernetesPreRelease: the name of a pre-release is asked for as it is.
+func TestKubernetesPreRelease(t *testing.T) {
+	dir := tree(t)
+	put(t, dir, "go", strings.ReplaceAll(strings.ReplaceAll(fakeGo, "DIR", dir), "v1.36.2", "v1.38.0-beta.0"))
+	if err := os.Chmod(filepath.Join(dir, "go"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "upstream.mod", upstreamModule)
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	run(t, dir, "hack/kubernetes", "1.38.0-beta.0", ".cache/next")
+	module, err := os.ReadFile(filepath.Join(dir, ".cache", "next", "module", "go.mod"))
+	if err != nil || string(module) != strings.NewReplacer("v1.36.2", "v1.38.0-beta.0", "v0.36.2", "v0.38.0-beta.0").Replace(ownModule) {
+		t.Errorf("%v, the module is\n%s", err, module)
+	}
+	called := calls(t, dir)
+	if len(called) != 2 || !strings.HasSuffix(called[0], " k8s.io/kubernetes@v1.38.0-beta.0") || !strings.Contains(called[1], "version.gitVersion=v1.38.0-beta.0 ") || !strings.Contains(called[1], "version.gitMinor=38 ") {
+		t.Errorf("called %q", called)
+	}
+}
+
 // TestKubernetesRefuses: what is no minor is refused, and so is a module that was not understood.
 func TestKubernetesRefuses(t *testing.T) {
 	dir := tree(t)
-	for _, minor := range []string{"", "36", "v1.36", "1.36.x", "1.36; true"} {
+	for _, minor := range []string{"", "36", "v1.36", "1.36.x", "1.36; true", "1.38-beta.0", "1.38.0-beta", "1.38.0-next.1"} {
 		if out, err := try(dir, "hack/kubernetes", minor, ".cache/older"); err == nil || !strings.Contains(out, "KUBE_MINOR is '"+minor+"'") {
 			t.Errorf("%q: %v, %s", minor, err, out)
 		}
