@@ -154,7 +154,10 @@ release: release-begin images sbom vulns ## Write a release into dist: images, i
 	@for p in $(PLUGIN_PLATFORMS); do $(STEP) "build kubectl-everynode for $$p" env GOOS=$${p%-*} GOARCH=$${p#*-} \
 		hack/build -trimpath -ldflags '-s -w $(KUBECTL_LDFLAGS)' -o dist/plugin/$$p/kubectl-everynode ./cmd/kubectl-everynode; done
 	@cp $(PROGRAMS:%=bin/%.cdx.json) dist/
-	@$(STEP) 'pack the release' env REGISTRY='$(strip $(REGISTRY))' PLUGIN_PLATFORMS='$(PLUGIN_PLATFORMS)' hack/release $(VERSION) $(RELEASE_URL) dist
+	@$(STEP) 'pack the release' env REGISTRY='$(strip $(REGISTRY))' ARTIFACTHUB_ID='$(strip $(ARTIFACTHUB_ID))' PLUGIN_PLATFORMS='$(PLUGIN_PLATFORMS)' hack/release $(VERSION) $(RELEASE_URL) dist
+
+# The ID that Artifact Hub has given to the repository of the chart, if any.
+ARTIFACTHUB_ID ?=
 
 # The private key that publish signs with, for example of cosign generate-key-pair; its password is in COSIGN_PASSWORD.
 COSIGN_KEY ?= cosign.key

@@ -4,6 +4,8 @@ package chart
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +95,34 @@ func TestArtifactHub(t *testing.T) {
 	for name := range annotations {
 		if short, found := strings.CutPrefix(name, hub); !found || !slices.Contains([]string{"license", "category", "operator", "prerelease", "crds", "images"}, short) {
 			t.Errorf("nothing checks the annotation %s", name)
+		}
+	}
+}
+
+// TestArtifactHubRepository: what a release says of its repository has the fields that Artifact Hub documents, with the ID if there is one.
+func TestArtifactHubRepository(t *testing.T) {
+	const id = "7e5a7d5c-0000-4000-8000-000000000000"
+	for _, want := range []string{"", id} {
+		dist, says, err := releases(t, parts(), "ARTIFACTHUB_ID="+want)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, says)
+		}
+		data, err := os.ReadFile(filepath.Join(dist, "artifacthub-repo.yml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var repository struct {
+			RepositoryID string `json:"repositoryID"`
+			Owners       []struct{ Name, Email string }
+			Ignore       []struct{ Name, Version string }
+		}
+		if err := yaml.UnmarshalStrict(data, &repository); err != nil || repository.RepositoryID != want {
+			t.Errorf("with the ID %q: %v\n%s", want, err, data)
+		}
+		for _, owner := range repository.Owners {
+			if owner.Name == "" || !strings.Contains(owner.Email, "@") {
+				t.Errorf("an owner is %+v", owner)
+			}
 		}
 	}
 }

@@ -26,9 +26,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -41,6 +39,16 @@ const (
 	chartConfig types.MediaType = "application/vnd.cncf.helm.config.v1+json"
 	chartLayer  types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
+
+// The tag and the media types of what Artifact Hub reads of a repository.
+const (
+	hubTag                    = "artifacthub.io"
+	hubConfig types.MediaType = "application/vnd.cncf.artifacthub.config.v1+yaml"
+	hubLayer  types.MediaType = "application/vnd.cncf.artifacthub.repository-metadata.layer.v1.yaml"
+)
+
+// chartName is the path of the chart in the registry.
+const chartName = "charts/everynode"
 
 // publisher knows where things are pushed to.
 type publisher struct {
@@ -94,6 +102,9 @@ func run(args []string, out io.Writer) error {
 	if err := p.chart(number, filepath.Join(dist, "everynode-chart-"+number+".tgz")); err != nil {
 		return fmt.Errorf("pushing the chart: %w", err)
 	}
+	if err := p.hub(filepath.Join(dist, "artifacthub-repo.yml")); err != nil {
+		return fmt.Errorf("pushing what Artifact Hub reads: %w", err)
+	}
 	return nil
 }
 
@@ -146,19 +157,39 @@ func (p publisher) chart(version, archive string) error {
 	if err != nil {
 		return err
 	}
-	artifact, err := mutate.Append(mutate.MediaType(empty.Image, types.OCIManifestSchema1), mutate.Addendum{Layer: static.NewLayer(data, chartLayer)})
+	chart, err := artifactOf(static.NewLayer(data, chartLayer), chartConfig, config)
 	if err != nil {
 		return err
 	}
-	ref, err := name.NewTag(path.Join(p.registry, "charts", "everynode")+":"+strings.ReplaceAll(version, "+", "_"), p.options...)
+	ref, err := name.NewTag(path.Join(p.registry, chartName)+":"+strings.ReplaceAll(version, "+", "_"), p.options...)
 	if err != nil {
 		return err
 	}
-	chart := chartArtifact{Image: artifact, config: config}
 	if err := remote.Write(ref, chart, remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
 		return err
 	}
 	_, err = p.pushed("chart", ref, chart)
+	return err
+}
+
+// hub pushes what Artifact Hub reads of the repository of the chart. It replaces what an earlier release has pushed.
+func (p publisher) hub(file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	metadata, err := artifactOf(static.NewLayer(data, hubLayer), hubConfig, []byte("{}"))
+	if err != nil {
+		return err
+	}
+	ref, err := name.NewTag(path.Join(p.registry, chartName)+":"+hubTag, p.options...)
+	if err != nil {
+		return err
+	}
+	if err := remote.Write(ref, metadata, remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+		return err
+	}
+	_, err = p.pushed("artifacthub", ref, metadata)
 	return err
 }
 

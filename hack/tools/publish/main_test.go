@@ -212,7 +212,7 @@ func TestPublish(t *testing.T) {
 	if again, err := publish(); err != nil || again != out {
 		t.Errorf("again: %v\n%s\nafter\n%s", err, again, out)
 	}
-	tags := map[string]string{"everynode-manager": "everynode-manager:v1.2.3", "everynode-agent": "everynode-agent:v1.2.3", "chart": "charts/everynode:1.2.3"}
+	tags := map[string]string{"everynode-manager": "everynode-manager:v1.2.3", "everynode-agent": "everynode-agent:v1.2.3", "chart": "charts/everynode:1.2.3", "artifacthub": "charts/everynode:artifacthub.io"}
 	for line := range strings.Lines(out) {
 		what, reference, _ := strings.Cut(strings.TrimSpace(line), " ")
 		ref, err := name.NewDigest(reference)
@@ -229,7 +229,10 @@ func TestPublish(t *testing.T) {
 		if err := (reader{t, stranger}).verify(ref); err == nil {
 			t.Errorf("%s: another key verifies it", what)
 		}
-		if what == "chart" {
+		if what == "artifacthub" {
+			checkHub(t, ref, dist)
+		}
+		if what == "chart" || what == "artifacthub" {
 			continue
 		}
 		r.checkPredicates(what, ref)
@@ -250,6 +253,26 @@ func TestPublish(t *testing.T) {
 	t.Setenv("COSIGN_PASSWORD", "a wrong one")
 	if _, err := publish(); err == nil || !strings.Contains(err.Error(), "with the password in COSIGN_PASSWORD") {
 		t.Errorf("a wrong password: %v", err)
+	}
+}
+
+// checkHub: Artifact Hub finds the file of the release in the layer that it looks for.
+func checkHub(t *testing.T, ref name.Digest, dist string) {
+	t.Helper()
+	image, err := remote.Image(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := image.Manifest()
+	if err != nil || len(manifest.Layers) != 1 || manifest.Layers[0].MediaType != hubLayer || manifest.Config.MediaType != hubConfig {
+		t.Fatalf("the manifest is %+v: %v", manifest, err)
+	}
+	want, err := os.ReadFile(filepath.Join(dist, "artifacthub-repo.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if digest, _, err := v1.SHA256(bytes.NewReader(want)); err != nil || digest != manifest.Layers[0].Digest {
+		t.Errorf("the registry has %s, and the release %s: %v", manifest.Layers[0].Digest, digest, err)
 	}
 }
 
