@@ -9,13 +9,11 @@ import (
 
 	"helm.sh/helm/v4/pkg/action"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
-	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/kube"
 	release "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/yaml"
 
-	"everynode.dev/everynode/localplane"
 	"everynode.dev/everynode/test/harness"
 )
 
@@ -32,7 +30,7 @@ type helm struct {
 	chart *chart.Chart
 }
 
-func newHelm(t *testing.T, c *harness.Cluster) *helm {
+func newHelm(t *testing.T, c *harness.Cluster, of *chart.Chart) *helm {
 	t.Helper()
 	flags := genericclioptions.NewConfigFlags(false)
 	kubeconfig, namespace := c.Plane.Kubeconfig(), home
@@ -41,18 +39,17 @@ func newHelm(t *testing.T, c *harness.Cluster) *helm {
 	if err := with.Init(flags, home, "secret"); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := loader.LoadDir("../../charts/everynode")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &helm{t: t, with: with, chart: loaded}
+	return &helm{t: t, with: with, chart: of}
 }
 
-// values are those of an installation with the images of that tag.
+// values are those of an installation with the images of that tag; without one, with those that the chart names.
 func (h *helm) values(tag, more string) map[string]any {
 	h.t.Helper()
 	values := map[string]any{}
-	text := "image: {registry: " + localplane.RegistryHost + ", tag: " + tag + "}\n" + more
+	text := more
+	if tag != "" {
+		text += "image: {tag: " + tag + "}\n"
+	}
 	if err := yaml.UnmarshalStrict([]byte(text), &values); err != nil {
 		h.t.Fatal(err)
 	}

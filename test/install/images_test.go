@@ -21,6 +21,19 @@ import (
 	"everynode.dev/everynode/test/harness"
 )
 
+// programs are those with an image.
+func programs() []string { return []string{"everynode-manager", "everynode-agent"} }
+
+// pack packs a program under test as make images does.
+func pack(t *testing.T, program, tag, archive string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(harness.BinDir(), "ociarchive"), "-name", program, "-version", tag,
+		"-licence", "../../LICENSE", "-out", archive, "linux/"+runtime.GOARCH+"="+filepath.Join(harness.BinDir(), program)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("packing %s (make test SUITE=install builds what is needed): %v\n%s", program, err, out)
+	}
+}
+
 // push packs the programs under test as make images does, and puts the images into the registry of the plane with that tag.
 func push(t *testing.T, c *harness.Cluster, tag string) {
 	t.Helper()
@@ -32,13 +45,9 @@ func push(t *testing.T, c *harness.Cluster, tag string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, program := range []string{"everynode-manager", "everynode-agent"} {
+	for _, program := range programs() {
 		archive := filepath.Join(t.TempDir(), "image.tar")
-		out, err := exec.CommandContext(t.Context(), filepath.Join(harness.BinDir(), "ociarchive"), "-name", program, "-version", tag,
-			"-licence", "../../LICENSE", "-out", archive, "linux/"+runtime.GOARCH+"="+filepath.Join(harness.BinDir(), program)).CombinedOutput()
-		if err != nil {
-			t.Fatalf("packing %s (make test SUITE=install builds what is needed): %v\n%s", program, err, out)
-		}
+		pack(t, program, tag, archive)
 		root, err := layout.ImageIndexFromPath(unpack(t, archive))
 		if err != nil {
 			t.Fatal(err)

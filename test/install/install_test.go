@@ -194,6 +194,16 @@ func (s *stage) images(namespace, label string) []string {
 	return slices.Compact(images)
 }
 
+// runFrom fails unless manager and agents run from the images of that tag.
+func (s *stage) runFrom(tag string) {
+	s.t.Helper()
+	for namespace, program := range map[string]string{home: "everynode-manager", "everynode-agents": "everynode-agent"} {
+		if got, want := s.images(namespace, program), localplane.RegistryHost+"/"+program+":"+tag; !slices.Equal(got, []string{want}) {
+			s.t.Errorf("%s runs from %q, want %s", program, got, want)
+		}
+	}
+}
+
 // TestSmokeInstall is all of it, one after the other.
 func TestSmokeInstall(t *testing.T) {
 	c := shared.Cluster(t)
@@ -201,13 +211,13 @@ func TestSmokeInstall(t *testing.T) {
 	if c.Dynamic, err = dynamic.NewForConfig(c.Config); err != nil {
 		t.Fatal(err)
 	}
-	push(t, c, "one")
+	h := newHelm(t, c, published(t, c))
 	push(t, c, "two")
 	s := &stage{Space: c.Space(t, count), t: t}
-	h := newHelm(t, c)
 
 	const agents = "agent: {nodeSelector: {localplane.everynode.dev/real: \"true\"}}\n"
-	h.install("one", agents)
+	h.install("", agents)
+	s.runFrom(releaseVersion)
 	if said := h.test(); !strings.Contains(said, "the webhooks answer") || !strings.Contains(said, " 0 warnings, 0 failed, 0 skipped") {
 		t.Errorf("helm test says\n%s", said)
 	}
@@ -220,11 +230,7 @@ func TestSmokeInstall(t *testing.T) {
 	before := s.runs()
 	h.upgrade("two", agents+"manager: {replicas: 1, flags: {kube-api-qps: 100}}\n")
 	s.unchanged("the upgrade", before)
-	for namespace, program := range map[string]string{home: "everynode-manager", "everynode-agents": "everynode-agent"} {
-		if got, want := s.images(namespace, program), localplane.RegistryHost+"/"+program+":two"; !slices.Equal(got, []string{want}) {
-			t.Errorf("after the upgrade %s runs from %q, want %s", program, got, want)
-		}
-	}
+	s.runFrom("two")
 	s.roll("v3")
 	s.refusesToUninstall(h, 2)
 
@@ -235,7 +241,7 @@ func TestSmokeInstall(t *testing.T) {
 	s.unchanged("the removal", before)
 	s.checkRemoval()
 
-	h.install("one", agents)
+	h.install("", agents)
 	s.unchanged("the installation afterwards", before)
 	s.roll("v1")
 }
@@ -281,8 +287,9 @@ func (s *stage) checkRemoval() {
 		}
 		left := 0
 		for _, o := range list.Items {
-			// The plane applies the rights of the dialect of OpenYurt, which the chart was not told to serve.
-			if o.GetName() != "everynode-manager-openyurt" && (strings.HasPrefix(o.GetName(), "everynode") || strings.HasSuffix(o.GetName(), "."+kruise.Group)) {
+			// The plane applies the rights of the dialects openyurt and policy, which the chart was not told to serve.
+			ofPlane := o.GetName() == "everynode-manager-openyurt" || o.GetName() == "everynode-manager-undo"
+			if !ofPlane && (strings.HasPrefix(o.GetName(), "everynode") || strings.HasSuffix(o.GetName(), "."+kruise.Group)) {
 				left++
 				if !keep {
 					s.t.Errorf("the removal leaves %s %s", plural, o.GetName())

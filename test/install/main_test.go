@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install installs Everynode as a user does: the images of manager and agent are packed as they are for a release and put into a registry, and
-// Helm's own library installs the chart, upgrades it and uninstalls it, on a plane with three real nodes.
+// Package install installs Everynode as a user does: a release is published to a registry, and Helm's own library pulls the chart from there, installs, tests, upgrades and
+// uninstalls it, on a plane with three real nodes.
 //
 // Vocabulary: a workload is a daemon set of the test, native or Advanced; its runs are what its pods are and how often their containers have started.
 //
