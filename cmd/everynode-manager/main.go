@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"everynode.dev/everynode/internal/cli/command"
@@ -77,6 +78,7 @@ type runner interface {
 
 // run is the exit code of a command, which gets all further arguments.
 func run(ctx context.Context, cmd runner) int {
+	ctrl.SetLogger(klog.Background()) // for what it takes from controller-runtime
 	cmd.SetArgs(os.Args[2:])
 	err := cmd.ExecuteContext(ctx)
 	if err != nil {

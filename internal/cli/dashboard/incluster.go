@@ -7,16 +7,15 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"everynode.dev/everynode/internal/cli/options"
 )
@@ -115,8 +114,8 @@ func (a *inCluster) run(ctx context.Context) error {
 	if err := a.check(); err != nil {
 		return err
 	}
-	pair := &certificate{certFile: a.certFile, keyFile: a.keyFile, now: a.Now}
-	if _, err := pair.get(nil); err != nil {
+	pair, err := certwatcher.New(a.certFile, a.keyFile)
+	if err != nil {
 		return options.Usagef("--tls-cert-file and --tls-private-key-file cannot be used: %w", err)
 	}
 	cluster := &rest.Config{Host: a.apiServer, TLSClientConfig: rest.TLSClientConfig{CAFile: a.caFile}}
@@ -129,15 +128,25 @@ func (a *inCluster) run(ctx context.Context) error {
 		return fmt.Errorf("listening on %s: %w (set another --listen)", a.listen, err)
 	}
 	defer func() { _ = listener.Close() }()
+	klog.InfoS("Serving the dashboard", "version", a.Version, "address", listener.Addr().String(), "hosts", a.hosts, "apiServer", a.apiServer, "maxSessions", a.sessions)
+	return a.serve(ctx, listener, pair, func(token string) (*options.Clients, error) { return a.ClientsOf(token, cluster) })
+}
+
+// serve serves a portal until ctx ends, with the newest certificate.
+func (a *inCluster) serve(ctx context.Context, listener net.Listener, pair *certwatcher.CertWatcher, clients func(token string) (*options.Clients, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p := a.portal(ctx, func(token string) (*options.Clients, error) { return a.ClientsOf(token, cluster) })
+	p := a.portal(ctx, clients)
 	defer p.running.Wait()
+	p.running.Go(func() {
+		if err := pair.Start(ctx); err != nil && ctx.Err() == nil {
+			klog.ErrorS(err, "A new certificate is not noticed before the program is restarted")
+		}
+	})
 	defer cancel()
-	klog.InfoS("Serving the dashboard", "version", a.Version, "address", listener.Addr().String(), "hosts", a.hosts, "apiServer", a.apiServer, "maxSessions", a.sessions)
 	web := newWeb(ctx, p.handler())
 	web.WriteTimeout = requestPatience
-	web.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: pair.get}
+	web.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: pair.GetCertificate}
 	return serve(ctx, listener, web)
 }
 
@@ -150,46 +159,4 @@ func (a *inCluster) portal(ctx context.Context, clients func(token string) (*opt
 		o: a.Options, verbs: a.verbs, clients: clients, ctx: ctx, reviews: make(chan struct{}, mostReviews), pace: checkPace, most: a.sessions,
 		sessions: map[sessionKey]*session{},
 	}
-}
-
-// certificate is a certificate in files, which are read again when they change.
-type certificate struct {
-	certFile, keyFile string
-	now               func() time.Time
-
-	mu      sync.Mutex
-	pair    *tls.Certificate
-	looked  time.Time
-	changed time.Time
-}
-
-// rereads is how often it is checked whether the certificate has changed.
-const rereads = 10 * time.Second
-
-// get returns the certificate. While new files cannot be used, such as a certificate whose key is not there yet, it is the one before.
-func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.now()
-	if c.pair != nil && now.Sub(c.looked) < rereads {
-		return c.pair, nil
-	}
-	c.looked = now
-	info, err := os.Stat(c.certFile)
-	if err == nil && c.pair != nil && info.ModTime().Equal(c.changed) {
-		return c.pair, nil
-	}
-	var pair tls.Certificate
-	if err == nil {
-		pair, err = tls.LoadX509KeyPair(c.certFile, c.keyFile)
-	}
-	switch {
-	case err == nil:
-		c.pair, c.changed = &pair, info.ModTime()
-	case c.pair == nil:
-		return nil, err //nolint:wrapcheck // it names the file
-	default:
-		klog.ErrorS(err, "The new certificate cannot be used; the one before is used on")
-	}
-	return c.pair, nil
 }

@@ -3,8 +3,10 @@
 package dashboard
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/pem"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/testing/fakecluster"
@@ -115,37 +118,48 @@ func TestClientsHaveTheTokenAlone(t *testing.T) {
 	}
 }
 
+// The new certificate is served without a restart. While the files cannot be used, it is the one before.
 func TestTheCertificateIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
-	now := fakecluster.Now()
-	c := &certificate{now: func() time.Time { return now }}
-	c.certFile, c.keyFile = writePair(t, dir, "one.example")
-	name := func() string {
-		pair, err := c.get(&tls.ClientHelloInfo{})
-		if err != nil {
-			t.Fatal(err)
+	certFile, keyFile := writePair(t, dir, "one.example")
+	pair, err := certwatcher.New(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listening net.ListenConfig
+	listener, err := listening.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	a := &inCluster{Options: fakecluster.New(t).Options, hosts: []string{testHost}, sessions: 1}
+	ended := make(chan error)
+	go func() { ended <- a.serve(ctx, listener, pair, nil) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
-		return strings.Join(pair.Leaf.DNSNames, ",")
+	}()
+	serves := func(name string) {
+		t.Helper()
+		deadline, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for served := ""; served != name; {
+			dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // the name is what is looked at
+			conn, err := dialer.DialContext(deadline, "tcp", listener.Addr().String())
+			if err != nil {
+				t.Fatalf("it serves %q, want %s: %v", served, name, err)
+			}
+			served = conn.(*tls.Conn).ConnectionState().PeerCertificates[0].DNSNames[0]
+			_ = conn.Close()
+		}
 	}
-	if got := name(); got != "one.example" {
-		t.Errorf("the certificate is for %s", got)
+	serves("one.example")
+	if err := os.WriteFile(certFile, []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	serves("one.example")
 	writePair(t, dir, "two.example")
-	if err := os.Chtimes(c.certFile, now, now.Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	if got := name(); got != "one.example" {
-		t.Errorf("it is read for each connection: %s", got)
-	}
-	now = now.Add(rereads)
-	if got := name(); got != "two.example" {
-		t.Errorf("the new certificate is not read: %s", got)
-	}
-	if err := os.WriteFile(c.certFile, []byte("damaged"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	now = now.Add(rereads)
-	if got := name(); got != "two.example" {
-		t.Errorf("with a damaged file it serves %s", got)
-	}
+	serves("two.example")
 }
