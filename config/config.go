@@ -48,3 +48,9 @@ var Agent embed.FS
 //
 //go:embed people/*.yaml
 var People embed.FS
+
+// Dashboard holds dashboard/*.yaml: the dashboard that serves users of the cluster. It is not part of an installation, as in the chart: it needs a
+// certificate and the name of a host.
+//
+//go:embed dashboard/*.yaml
+var Dashboard embed.FS

@@ -3,17 +3,24 @@
 package chart
 
 import (
+	"io/fs"
+	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
+	"everynode.dev/everynode/config"
 	"everynode.dev/everynode/internal/cli/command"
 	"everynode.dev/everynode/internal/cli/dashboard"
 	"everynode.dev/everynode/internal/cli/options"
@@ -63,6 +70,38 @@ func TestDashboardIsOff(t *testing.T) {
 	texts, err := release{values: dashboardValues}.texts(t)
 	if said := texts["everynode/templates/"+notes]; err != nil || !strings.Contains(said, "https://everynode.example ") {
 		t.Errorf("%v: the notes are\n%s", err, said)
+	}
+}
+
+// TestDashboardIsConfig: with the same host and Secret, the chart installs what config/dashboard does, which is what kubectl apply -k finds there.
+func TestDashboardIsConfig(t *testing.T) {
+	got := release{values: "dashboard: {enabled: true, hosts: [everynode.example.com], tlsSecret: everynode-dashboard}"}.objects(t)
+	want := map[string]*unstructured.Unstructured{}
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../config/dashboard")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := built.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read(t, "config/dashboard", string(text), want)
+	names, err := fs.Glob(config.Dashboard, "dashboard/*.yaml")
+	if err != nil || len(names) != len(want)+1 {
+		t.Errorf("%q are embedded, %v; want a file for each of %d objects, and the kustomization", names, err, len(want))
+	}
+	if len(want) != len(ofDashboard()) {
+		t.Errorf("config/dashboard has %q", slices.Sorted(maps.Keys(want)))
+	}
+	for name, w := range want {
+		g := got[name]
+		if g == nil {
+			t.Errorf("%s is in config/ and not in the chart", name)
+			continue
+		}
+		if w, g := sayable(w), sayable(g); !reflect.DeepEqual(w, g) {
+			t.Errorf("%s differs:\n%s", name, differences(t, w, g))
+		}
 	}
 }
 
