@@ -169,17 +169,17 @@ func TestAPlanOfAnotherRequest(t *testing.T) {
 		path   string
 		says   string
 	}{
-		"another set":        {func(a *toApply) { a.request["set"] = "ads/other" }, applyPath, "the plan is for default/ads/agent, and not for default/ads/other"},
-		"another namespace":  {func(a *toApply) { a.request["namespace"] = "other" }, applyPath, "and not for other/ads/agent"},
-		"another image":      {func(a *toApply) { a.request["flags"] = map[string]string{"image": "agent=x:4"} }, applyPath, "is not the one of these values"},
-		"no values":          {func(a *toApply) { delete(a.request, "flags") }, applyPath, "is not the one of these values"},
-		"a new set":          {func(a *toApply) { a.document()["edit"].(map[string]any)["type"] = "create" }, applyPath, "the plan creates ads/agent"},
-		"no plan":            {func(a *toApply) { delete(a.request, "plan") }, applyPath, "a plan is sent for apply only"},
-		"an unknown field":   {func(a *toApply) { a.document()["surprise"] = 1 }, applyPath, "cannot be read"},
-		"a flag of its own":  {func(a *toApply) { a.request["flags"] = map[string]string{"force-conflicts": "true"} }, applyPath, "does not offer --force-conflicts"},
-		"with another verb":  {func(a *toApply) { a.request["verb"] = "pause"; a.request["flags"] = nil }, applyPath, "a plan is sent for apply only"},
-		"a played failure":   {func(a *toApply) { a.document()["whatIf"] = map[string]any{} }, applyPath, "the plan plays a failure"},
-		"too large for that": {func(a *toApply) { a.document()["diff"] = strings.Repeat("x", largestBody) }, "/api/verb", "request body too large"},
+		"another set":       {func(a *toApply) { a.request["set"] = "ads/other" }, applyPath, "the plan is for default/ads/agent, and not for default/ads/other"},
+		"another namespace": {func(a *toApply) { a.request["namespace"] = "other" }, applyPath, "and not for other/ads/agent"},
+		"another image":     {func(a *toApply) { a.request["flags"] = map[string]string{"image": "agent=x:4"} }, applyPath, "is not the one of these values"},
+		"no values":         {func(a *toApply) { delete(a.request, "flags") }, applyPath, "is not the one of these values"},
+		"a new set":         {func(a *toApply) { a.document()["edit"].(map[string]any)["type"] = "create" }, applyPath, "the plan creates ads/agent"},
+		"no plan":           {func(a *toApply) { delete(a.request, "plan") }, applyPath, "a plan is sent for apply only"},
+		"an unknown field":  {func(a *toApply) { a.document()["surprise"] = 1 }, applyPath, "cannot be read"},
+		"a flag of its own": {func(a *toApply) { a.request["flags"] = map[string]string{"force-conflicts": "true"} }, applyPath, "does not offer --force-conflicts"},
+		"with another verb": {func(a *toApply) { a.request["verb"] = "pause"; a.request["flags"] = nil }, applyPath, "a plan is sent for apply only"},
+		"a played failure":  {func(a *toApply) { a.document()["whatIf"] = map[string]any{} }, applyPath, "the plan plays a failure"},
+		"where it may not":  {func(*toApply) {}, verbPath, "a plan is sent to /api/apply only"},
 	} {
 		a := newToApply(t)
 		c.change(a)
@@ -210,6 +210,35 @@ func TestTheSizeOfAPlan(t *testing.T) {
 		w.s.handler(w.guard).ServeHTTP(answer, r)
 		if answer.Code != c.code || !c.session && body.read > 0 {
 			t.Errorf("%s: %d after %d bytes: %.100s", name, answer.Code, body.read, answer.Body)
+		}
+	}
+}
+
+// A rollout policy may have as much as the API server stores. A larger one is rejected with the name of its field, and none is read without a session.
+func TestTheSizeOfAPolicy(t *testing.T) {
+	w := open(t, zoned(t, roll()))
+	for name, c := range map[string]struct {
+		size    int
+		session bool
+		code    int
+		says    string
+	}{
+		"more than 16 KiB":  {100 << 10, true, http.StatusOK, "kubectl everynode plan"},
+		"too large":         {largestPolicy + 1, true, http.StatusRequestEntityTooLarge, "Rollout policy: it has 1048577 bytes, and may have 1048576"},
+		"far too large":     {largestVerb, true, http.StatusRequestEntityTooLarge, "the request has more than 4194304 bytes"},
+		"without a session": {100 << 10, false, http.StatusUnauthorized, "there is no session"},
+	} {
+		text := `{"verb": "plan", "namespace": "default", "set": "ads/agent", "flags": {"policy": "` + strings.Repeat("#", c.size) + `"}}`
+		body := &counted{Reader: strings.NewReader(text)}
+		r := pageRequest(w.guard, http.MethodPost, verbPath, "")
+		r.Host, r.Body = "127.0.0.1:"+w.guard.port, body
+		if !c.session {
+			r.Header.Del("Cookie")
+		}
+		answer := httptest.NewRecorder()
+		w.s.handler(w.guard).ServeHTTP(answer, r)
+		if answer.Code != c.code || !strings.Contains(answer.Body.String(), c.says) || !c.session && body.read > 0 {
+			t.Errorf("%s: %d after %d bytes: %.200s", name, answer.Code, body.read, answer.Body)
 		}
 	}
 }

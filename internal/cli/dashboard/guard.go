@@ -9,6 +9,8 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -22,15 +24,20 @@ const (
 	header = "X-Everynode-Dashboard"
 	// cookiePrefix is followed by the port: browsers send cookies to all ports of a host.
 	cookiePrefix = "everynode-dashboard-"
-	// largestBody is the maximum size of a request, largestPlan that of one with a plan: the plan for a node has about 200 bytes.
+	// largestBody is the maximum size of a request, largestVerb that of one with a rollout policy, and largestPlan that of one with a plan: the plan for a node has
+	// about 200 bytes.
 	largestBody = 16 << 10
+	largestVerb = 4 << 20
 	largestPlan = 32 << 20
+	// largestPolicy is the maximum size of a rollout policy: the API server stores no larger objects than 1.5 MiB. As JSON it is larger.
+	largestPolicy = 1 << 20
 	// mostViewers is the maximum number of streams, mostPlans that of requests with a plan, mostRequests that of other requests at a time.
 	mostViewers  = 32
 	mostPlans    = 2
 	mostRequests = 16
-	// applyPath takes requests with a plan.
+	// applyPath takes requests with a plan, verbPath takes other verbs.
 	applyPath = "/api/apply"
+	verbPath  = "/api/verb"
 )
 
 // policy is the Content-Security-Policy: nothing inline, nothing from elsewhere, no text as markup.
@@ -98,7 +105,7 @@ func (g *gate) protect(next http.Handler) http.Handler {
 			fail(w, http.StatusMisdirectedRequest, g.elsewhere)
 			return
 		}
-		if r.URL.Path == applyPath {
+		if r.URL.Path == applyPath || r.URL.Path == verbPath {
 			next.ServeHTTP(w, r) // its body is read when it is known who sends it
 			return
 		}
@@ -110,8 +117,12 @@ func (g *gate) protect(next http.Handler) http.Handler {
 func withBody(largest int64, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := readBody(w, r, largest)
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has more than %d bytes", tooLarge.Limit))
+			return
+		}
 		if err != nil {
-			fail(w, http.StatusRequestEntityTooLarge, "the request cannot be read: "+err.Error())
+			fail(w, http.StatusBadRequest, "the request cannot be read: "+err.Error())
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))

@@ -120,7 +120,7 @@ func TestLogin(t *testing.T) {
 func TestLimits(t *testing.T) {
 	g, handler := protected()
 	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, pageRequest(g, http.MethodPost, "/api/verb", strings.Repeat("x", largestBody+1)))
+	handler.ServeHTTP(w, pageRequest(g, http.MethodPost, "/api/session", strings.Repeat("x", largestBody+1)))
 	if w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body that is too large: %d", w.Code)
 	}

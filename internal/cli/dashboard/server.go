@@ -151,7 +151,7 @@ func (s *server) data() http.Handler {
 	mux.HandleFunc("GET /api/set/past", few(s.past))
 	mux.HandleFunc("GET /api/cell", few(s.cell))
 	mux.HandleFunc("GET /api/rights", few(s.rights))
-	mux.HandleFunc("POST /api/verb", few(s.verb))
+	mux.HandleFunc("POST "+verbPath, few(withBody(largestVerb, s.verb)))
 	mux.HandleFunc("POST "+applyPath, limit(s.places.plans, withBody(largestPlan, s.verb)))
 	return mux
 }

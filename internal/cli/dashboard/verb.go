@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -217,11 +218,18 @@ func (s *server) verb(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "the request cannot be read: "+err.Error())
 		return
 	}
+	if size := len(asked.Flags[policyFlag]); size > largestPolicy {
+		fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("Rollout policy: it has %d bytes, and may have %d", size, largestPolicy))
+		return
+	}
 	if s.namespace != "" && asked.Namespace != s.namespace {
 		fail(w, http.StatusNotFound, errMissing.Error())
 		return
 	}
 	words, args, err := asked.arguments()
+	if err == nil && asked.Plan != nil && r.URL.Path != applyPath {
+		err = options.Usagef("a plan is sent to %s only", applyPath) // fewer of these are served at a time
+	}
 	if err == nil {
 		err = s.checkPlan(r.Context(), &asked)
 	}
