@@ -112,7 +112,7 @@ func (k *Keeper) sync(ctx context.Context, now time.Time) error {
 	}
 	if !is.equal(was) {
 		if err := k.write(ctx, secret, is, missing); err != nil {
-			return fmt.Errorf("writing secret %s/%s: %w", k.Namespace, k.Secret, err)
+			return errors.Join(fmt.Errorf("writing secret %s/%s: %w", k.Namespace, k.Secret, err), k.useUnrenewed(was, now))
 		}
 	}
 	return errors.Join(k.use(is.served(now, in), is.bundle), unread)
@@ -151,6 +151,18 @@ func (k *Keeper) write(ctx context.Context, secret *corev1.Secret, s state, miss
 		_, err = k.Client.CoreV1().Secrets(k.Namespace).Update(ctx, secret, metav1.UpdateOptions{})
 	}
 	return err
+}
+
+// useUnrenewed serves the pair of the Secret as it is, if this manager serves none yet. It is for a state that follows and cannot be written.
+func (k *Keeper) useUnrenewed(s state, now time.Time) error {
+	if _, usable := s.current.usable(now, k.Names); !usable || k.holds().cert != nil {
+		return nil
+	}
+	bundle, err := trusted(now, s.current, pair{cert: s.bundle})
+	if err != nil {
+		return err
+	}
+	return k.use(s.current, bundle)
 }
 
 func (k *Keeper) use(p pair, bundle []byte) error {

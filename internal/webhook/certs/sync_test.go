@@ -77,6 +77,36 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
+// TestKeeperThatMayNotWrite: a policy that refuses to renew the certificate does not keep a manager that has just started from serving the one that is there.
+func TestKeeperThatMayNotWrite(t *testing.T) {
+	client := fake.NewClientset()
+	now := time.Now()
+	first := &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names(), Published: nowhere}
+	if err := first.sync(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	client.PrependReactor("update", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "certs", errors.New("no"))
+	})
+	next := &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names(), Published: nowhere}
+	if err := next.sync(t.Context(), now.Add(renewAfter)); !apierrors.IsForbidden(err) {
+		t.Errorf("nobody hears of it: %v", err)
+	}
+	before, err := first.Certificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, err := next.Certificate(nil); err != nil || !bytes.Equal(before.Certificate[0], after.Certificate[0]) {
+		t.Errorf("the next manager serves nothing, or something else: %v", err)
+	}
+	if bundle, _ := next.Bundle(); count(t, bundle) != 1 {
+		t.Error("the authority of the certificate is not published")
+	}
+	if err := next.sync(t.Context(), now.Add(lifetime)); !apierrors.IsForbidden(err) {
+		t.Errorf("with a certificate that has ended: %v", err)
+	}
+}
+
 // TestKeeperFaster shows that a manager takes over what another one wrote in the meantime.
 func TestKeeperFaster(t *testing.T) {
 	client := fake.NewClientset()
