@@ -197,6 +197,9 @@ func checkNamespace(ctx context.Context, client kubernetes.Interface, namespace 
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("the namespace %s does not exist: %s", namespace, installRemedy)
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		if _, readErr := client.CoordinationV1().Leases(namespace).Get(ctx, leaseName, metav1.GetOptions{}); readErr == nil {
+			return nil // the manager has its rights; a quota or a policy may refuse new leases, and this one is only updated
+		}
 		return fmt.Errorf("not allowed to work in the namespace %s: %w: %s", namespace, err, installRemedy)
 	default:
 		return nil

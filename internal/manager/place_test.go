@@ -3,9 +3,17 @@
 package manager
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"everynode.dev/everynode/internal/dialects"
 )
@@ -48,5 +56,17 @@ func TestForeignDefinitions(t *testing.T) {
 		if (o.leftOut == nil) != (c.leftOut == "") || o.leftOut != nil && !strings.Contains(o.leftOut.Error(), c.leftOut) {
 			t.Errorf("%s: left out because of %v, want %q", name, o.leftOut, c.leftOut)
 		}
+	}
+}
+
+// TestANamespaceThatTakesNoMoreLeases: a quota or a policy refuses a new lease. That of the manager exists, and is only updated.
+func TestANamespaceThatTakesNoMoreLeases(t *testing.T) {
+	there := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "everynode-system", Name: leaseName}}
+	client := fake.NewClientset(there)
+	client.PrependReactor("create", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(coordinationv1.Resource("leases"), "", errors.New("exceeded quota"))
+	})
+	if err := checkNamespace(t.Context(), client, "everynode-system"); err != nil {
+		t.Errorf("the manager does not start: %v", err)
 	}
 }
