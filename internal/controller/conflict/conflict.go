@@ -139,7 +139,7 @@ func (g *Guard) decide(ctx context.Context, other bool) (again bool) {
 }
 
 // ask gives the probe a new generation and waits a moment for another controller to observe it. If a policy or a webhook of others refuses that, the present
-// generation has to do, if nobody has observed it: an active controller observes every DaemonSet. Otherwise a webhook that is down would keep a new leader
+// generation is enough, if no other controller has observed it: an active one observes every DaemonSet. Otherwise a webhook that is down would keep a new leader
 // from creating the pods that the webhook itself may need.
 func (g *Guard) ask(ctx context.Context) (other bool, err error) {
 	probe, err := g.touch(ctx)

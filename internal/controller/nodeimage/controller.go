@@ -147,7 +147,7 @@ func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration,
 	if pullstore.IsOutdated(copyErr) {
 		return retryOutdated(copyErr)
 	}
-	// A policy that refuses labels must not keep images listed that nobody wants.
+	// A policy that refuses labels must not keep images listed that no job wants.
 	after, err := c.sweep(ctx, node, image)
 	return after, errors.Join(err, copyErr)
 }
