@@ -34,6 +34,7 @@ type cluster struct {
 	settled int
 	guard   *Guard
 	client  *fake.Clientset
+	stop    func() // ends the guard
 	clock   *clocktesting.FakeClock
 	told    chan bool
 	sent    *record.FakeRecorder
@@ -59,9 +60,12 @@ func start(t *testing.T, other bool) *cluster {
 	return c
 }
 
-// lead starts a guard, as a new leader does.
+// lead starts a guard, as a new leader does. That of the leader before ends.
 func (c *cluster) lead(t *testing.T) {
 	t.Helper()
+	if c.stop != nil {
+		c.stop()
+	}
 	c.guard = New(Options{Client: c.client, Namespace: "ns", Events: c.sent, Clock: c.clock, Settle: c.settle, Changed: func(may bool) { c.told <- may }})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -69,10 +73,11 @@ func (c *cluster) lead(t *testing.T) {
 		defer close(done)
 		c.guard.Run(ctx)
 	}()
-	t.Cleanup(func() {
+	c.stop = func() {
 		cancel()
 		<-done
-	})
+	}
+	t.Cleanup(c.stop)
 }
 
 func (c *cluster) settle(context.Context) error {
