@@ -85,6 +85,36 @@ func TestManifests(t *testing.T) {
 	}
 }
 
+// TestWhatIsDeletedNeedsNoWebhook: while no manager runs, the finalizers of an object that is being deleted can be removed, or an orphan or foreground delete hangs.
+func TestWhatIsDeletedNeedsNoWebhook(t *testing.T) {
+	data, err := fs.ReadFile(config.Kruise, "kruise/20-webhooks.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conditions := map[string]int{}
+	for document := range strings.SplitSeq(string(data), "\n---\n") {
+		var obj struct {
+			Webhooks []admissionv1.ValidatingWebhook
+		}
+		if err := yaml.Unmarshal([]byte(document), &obj); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range obj.Webhooks {
+			if *w.FailurePolicy != admissionv1.Fail {
+				continue
+			}
+			if len(w.MatchConditions) != 1 {
+				t.Errorf("%s has the conditions %v", w.Name, w.MatchConditions)
+				continue
+			}
+			conditions[w.MatchConditions[0].Expression]++
+		}
+	}
+	if len(conditions) != 1 {
+		t.Errorf("the conditions are %v, want the same for all webhooks that must answer", conditions)
+	}
+}
+
 func convert(t *testing.T, body string) (int, string) {
 	t.Helper()
 	recorder := httptest.NewRecorder()

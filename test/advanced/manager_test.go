@@ -45,15 +45,27 @@ func TestManagerKilledMidRoll(t *testing.T) {
 	}
 }
 
-// TestDeletesWithoutAManager: while no manager runs, and so no webhook, an Advanced DaemonSet can be deleted in every way.
+// noPulls is a job for no node.
+const noPulls = `
+apiVersion: apps.kruise.io/v1beta1
+kind: ImagePullJob
+metadata: {name: job}
+spec: {image: "registry.example/none:1", selector: {matchLabels: {example.com/no: node}}, completionPolicy: {type: Never}}
+`
+
+// TestDeletesWithoutAManager: while no manager runs, and so no webhook, an Advanced DaemonSet and an ImagePullJob can be deleted in every way.
 func TestDeletesWithoutAManager(t *testing.T) {
 	c := cluster(t)
 	for _, cascade := range []string{"orphan", "foreground", "background"} {
 		s := newStage(t, c, 1)
 		s.apply(rolling("maxUnavailable: 1"))
 		s.rolled()
+		if out, err := s.KubectlWith(noPulls, "apply", "-f", "-"); err != nil {
+			t.Fatalf("kubectl apply: %v\n%s", err, out)
+		}
 		c.Kill(t, harness.ManagerComponent)
 		s.Kubectl("delete", "daemonsets.apps.kruise.io", name, "--cascade="+cascade, "--timeout=60s")
+		s.Kubectl("delete", "imagepulljobs.apps.kruise.io", "job", "--cascade="+cascade, "--timeout=60s")
 		c.StartComponent(t, harness.ManagerComponent)
 		s.Poll("the manager is back", func() error {
 			out, err := s.KubectlWith(strings.ReplaceAll(agent, "name: agent}", "name: another}"), "apply", "--dry-run=server", "-f", "-")
