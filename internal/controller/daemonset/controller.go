@@ -371,8 +371,8 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		after, applyErr = p.apply(ctx, h, &snapshot, &plan)
 		p.measure(&snapshot, &plan, now)
 		err = errors.Join(err, applyErr, p.writeMarks(ctx, h, &allowed), p.revert(ctx, h, &allowed))
-	} else if apply.OfCreate(err) == apply.Refused {
-		report.Failure = err
+	} else {
+		report.Failure = errors.Join(onlyRefused(historyErr), onlyRefused(claimErr))
 	}
 	p.recordFailure(claimErr, base.ReasonFailedAdopt)
 	p.recordFailure(historyErr, base.ReasonFailedRevision)
@@ -412,9 +412,17 @@ const skippedPause = time.Second
 
 // recordFailure sends an event about what was refused of bringing pods and history in order.
 func (p *pass) recordFailure(err error, reason string) {
-	if apply.OfCreate(err) == apply.Refused {
+	if err = onlyRefused(err); err != nil {
 		p.recordEvent(reason, err.Error())
 	}
+}
+
+// onlyRefused is an error if it is a refusal. What is not clear, a later pass finds out.
+func onlyRefused(err error) error {
+	if apply.OfCreate(err) != apply.Refused {
+		return nil
+	}
+	return err
 }
 
 // endedPause is how long a set waits whose namespace is being deleted.

@@ -132,6 +132,31 @@ func TestARefusedRevisionIsReported(t *testing.T) {
 	}
 }
 
+// TestARefusedRevisionIsReportedNextToAnUnclearAdoption: what is not known of one pod does not hide why nothing is done for the set.
+func TestARefusedRevisionIsReportedNextToAnUnclearAdoption(t *testing.T) {
+	a := newAdvanced(t, 1, standard)
+	a.orphan(1)
+	for _, p := range a.pods {
+		a.seePod(p)
+	}
+	a.before = func(verb, _ string) error {
+		switch verb {
+		case "patch":
+			return apierrors.NewTimeoutError("no answer", 1)
+		case "create-revision":
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "controllerrevisions"}, "x", errors.New("policy"))
+		}
+		return nil
+	}
+	for range 3 { // the adoption is tried again each time
+		_ = a.pass()
+		a.clock.Step(time.Minute)
+		if c := a.condition("Degraded"); c["status"] != "True" || !strings.Contains(fmt.Sprint(c["message"]), "policy") {
+			t.Errorf("%v", c)
+		}
+	}
+}
+
 // What the status says is compared with what was written last, not with what the watch has shown.
 func TestConditionsFollowAlsoWhenTheWatchIsSlow(t *testing.T) {
 	a := newAdvanced(t, 1, standard)
