@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 const (
 	protectNodes  kind = "nodes protected by a policy"
 	refuseCreates kind = "creates refused by a policy"
+	refuseChanges kind = "changes in place refused by a policy"
 	webhookDown   kind = "webhook down"
 	webhookSlow   kind = "webhook slow"
 	fillQuota     kind = "quota exceeded"
@@ -28,7 +30,7 @@ const (
 
 // neighbours are all of them.
 func neighbours() []kind {
-	return []kind{protectNodes, refuseCreates, webhookDown, webhookSlow, fillQuota, runStrangers}
+	return []kind{protectNodes, refuseCreates, refuseChanges, webhookDown, webhookSlow, fillQuota, runStrangers}
 }
 
 // fromManager is what admission looks for in a request, to leave those of users, nodes and the garbage collector alone.
@@ -54,6 +56,16 @@ func (p *play) refuseCreates(f fault) {
 	p.t.Helper()
 	const terms = "object.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 	p.refuse(f, "CREATE", fmt.Sprintf("%s.all(t, t.matchFields.all(f, f.values.all(v, !(v in %s))))", terms, p.someNodes(f)))
+}
+
+// refuseChanges has a policy refuse managers the changes of the pods of some nodes, in the middle of a roll in place.
+func (p *play) refuseChanges(f fault) {
+	p.t.Helper()
+	remove := p.Apply(p.PodPolicy("UPDATE", fmt.Sprintf("!%s || !has(oldObject.spec.nodeName) || !(oldObject.spec.nodeName in %s)", fromManager, p.someNodes(f))))
+	i := slices.IndexFunc(p.members, func(m *member) bool { return m.name == "in-place" })
+	p.show(p.members[i], 1+p.members[i].image%images)
+	p.busy(f.hold + grace)
+	remove()
 }
 
 func (p *play) refuse(f fault, operation, expression string) {
@@ -175,6 +187,7 @@ func (p *play) judgeNeighbours() {
 	p.t.Logf("writes of pods by their answers %v; those that took more than %s: %v", refused, executor.Fence, slow)
 	for who, count := range map[string]int{
 		string(protectNodes): refused[fmt.Sprint("delete ", http.StatusUnprocessableEntity)], string(refuseCreates): refused[fmt.Sprint("create ", http.StatusUnprocessableEntity)],
+		string(refuseChanges):             refused[fmt.Sprint("patch ", http.StatusUnprocessableEntity)],
 		string(webhookDown):               refused[fmt.Sprint("create ", http.StatusInternalServerError)] + refused[fmt.Sprint("delete ", http.StatusInternalServerError)],
 		string(webhookSlow) + ", creates": slow["create"], string(webhookSlow) + ", deletes": slow["delete"], string(fillQuota): refused[fmt.Sprint("create ", http.StatusForbidden)],
 	} {

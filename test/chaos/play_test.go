@@ -84,6 +84,8 @@ func (p *play) neighbour(f fault) {
 		p.protect(f)
 	case refuseCreates:
 		p.refuseCreates(f)
+	case refuseChanges:
+		p.refuseChanges(f)
 	case webhookDown:
 		p.webhookDown(f)
 	case webhookSlow:
