@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/localplane/testapp"
 	"everynode.dev/everynode/test/harness"
 )
@@ -151,11 +152,20 @@ func leftToTheOwner(t *testing.T) {
 	}
 }
 
-// drain: the pod of a node that is drained stays, and answers all the time.
+// drain: unchanged kubectl drains a node with a native and, in a namespace that asks for that, an Advanced set: the pods of both stay, and the native one answers all the time.
 func drain(t *testing.T) {
+	const kept = "kept"
 	s := newStage(t, nativeRoll())
 	s.run()
-	before, node := s.pods(), s.Nodes[0]
+	s.Kubectl("label", "namespace", s.Name, everynode.KeepDaemonPods+"=true")
+	manifest := fmt.Sprintf(`{"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "metadata": {"name": %q}, "spec": {"selector": {"matchLabels": {"app": %q}},
+		"template": {"metadata": {"labels": {"app": %q}}, "spec": {"containers": [{"name": "app", "image": %q}]}}}}`, kept, kept, kept, one)
+	if out, err := s.KubectlWith(manifest, "apply", "-f", "-"); err != nil {
+		t.Fatalf("creating an Advanced DaemonSet: %v\n%s", err, out)
+	}
+	s.Wait("the Advanced set runs on all nodes", harness.RolledOut(kept, 1, count))
+	node := s.Nodes[0]
+	before := map[string]*corev1.Pod{set: s.View().PodOn(set, node), kept: s.View().PodOn(kept, node)}
 	s.atEnd("uncordoning", func(ctx context.Context) error {
 		out, err := s.Cluster.Kubectl(ctx, "uncordon", node)
 		if err != nil {
@@ -172,8 +182,10 @@ func drain(t *testing.T) {
 	}
 	client.noGap()
 	s.Kubectl("uncordon", node)
-	if now := s.pods()[node]; now.UID != before[node].UID || restarts(now, set) != 0 {
-		t.Errorf("the pod of the drained node was touched: %+v", now.Status)
+	for name, was := range before {
+		if now := s.View().PodOn(name, node); now == nil || now.UID != was.UID || restarts(now, set) != 0 || now.DeletionTimestamp != nil {
+			t.Errorf("the pod of %s on the drained node was touched: %+v", name, now)
+		}
 	}
 	s.ran(set, "v1")
 }
