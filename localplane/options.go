@@ -71,7 +71,7 @@ type Options struct {
 	// Sim has the delays of the simulated nodes; nil means simkubelet.Realistic.
 	Sim      *simkubelet.Profile
 	Programs Programs
-	// Manifests are the manifests of Everynode; nil means those of this version.
+	// Manifests are the manifests of Everynode; nil means those of this version, and an empty list a cluster without Everynode and its agents.
 	Manifests []fs.FS
 	// Progress receives a line for each step; nil means none.
 	Progress io.Writer

@@ -311,7 +311,7 @@ func (own *owner) apply(ctx context.Context, installer *install.Installer, all [
 
 // installAgents applies the agents of real nodes. Those of simulated nodes are part of the simulation.
 func (own *owner) installAgents(ctx context.Context, installer *install.Installer) (int, error) {
-	if own.inputs.Real.Count == 0 {
+	if own.inputs.Real.Count == 0 || len(own.options.Manifests) == 0 {
 		return 0, nil
 	}
 	sets, err := install.Agents{

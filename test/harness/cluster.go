@@ -104,7 +104,7 @@ type Options struct {
 	// Manager is the program of the managers; empty means that of BinDir. It may be a symbolic link, which each new
 	// process resolves.
 	Manager string
-	// Manifests are the manifests of Everynode; nil means those of this version.
+	// Manifests are the manifests of Everynode; nil means those of this version, and an empty list a cluster without Everynode and its agents.
 	Manifests []fs.FS
 	// Advanced makes the managers serve Advanced DaemonSets too.
 	Advanced bool
