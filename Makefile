@@ -300,6 +300,12 @@ KREW_VERSION := v0.4.3
 bin/krew:
 	@$(STEP) 'build bin/krew' env GOBIN=$(BIN) hack/build install sigs.k8s.io/krew/cmd/krew@$(KREW_VERSION) sigs.k8s.io/krew/cmd/validate-krew-manifest@$(KREW_VERSION)
 
+# Helm's own program types docs/first-day.md in the suite install.
+HELM_VERSION := v4.2.3
+
+bin/helm:
+	@$(STEP) 'build bin/helm (about 2 minutes the first time, on two cores)' env GOBIN=$(BIN) hack/build install helm.sh/helm/v4/cmd/helm@$(HELM_VERSION)
+
 # cosign verifies what publish has signed in the suite release, if it is there.
 COSIGN_VERSION := v3.1.3
 

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/localplane"
+	"everynode.dev/everynode/test/harness"
+)
+
+// pageFirstDay is the page that TestSmokeFirstDay types.
+const pageFirstDay = "docs/first-day.md"
+
+// sampleFile is the sample of the page, and the rest are its images.
+const (
+	sampleFile = "docs/samples/first-day.yaml"
+	sampleOne  = "registry.k8s.io/pause:3.10"
+	sampleTwo  = "registry.k8s.io/pause:3.10.1"
+)
+
+// newcomer is a user on the first day, who types what the page says.
+type newcomer struct {
+	*harness.Desk
+	t *testing.T
+	c *harness.Cluster
+}
+
+// usual starts a cluster as it usually is: three real nodes, with the DaemonSet controller of Kubernetes and without Everynode.
+func usual(t *testing.T) *harness.Cluster {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	c, err := harness.Start(ctx, harness.Options{RealNodes: count, Controller: harness.Native, Manifests: []fs.FS{}})
+	if missing := (*localplane.MissingError)(nil); errors.As(err, &missing) {
+		t.Skipf("SKIPPED: %v", missing)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(t.Failed()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// TestSmokeFirstDay types the page for the first day, with Helm's own program: from an empty cluster to a canary, to all nodes, and to a cluster without Everynode.
+func TestSmokeFirstDay(t *testing.T) {
+	c := usual(t)
+	push(t, c, "v0.1.0")
+	n := &newcomer{Desk: harness.NewDesk(t), t: t, c: c}
+	n.Client = c.Client
+	n.prepare()
+	checks := map[string]func(out string) error{
+		"kubectl everynode doctor --before-install": says(" 0 failed"),
+		"helm install ":  says("STATUS: deployed"),
+		"helm test ":     says("Succeeded"),
+		"kubectl wait ":  says("condition met"),
+		"helm uninstall": says("uninstalled"),
+	}
+	rolls := []func(){func() { n.runs(1, 2) }, func() { n.runs(count, 0) }}
+	var began, rolled time.Time
+	for _, command := range harness.ReadPage(t, pageFirstDay).Commands {
+		if strings.HasPrefix(command.Text, "helm install ") {
+			began = time.Now()
+		}
+		n.follows(command, checks)
+		if command.Text == "kubectl everynode status sample --exit-status" {
+			if rolled.IsZero() {
+				rolled = time.Now()
+			}
+			rolls[0]()
+			rolls = rolls[1:]
+		}
+	}
+	for begins := range checks {
+		t.Errorf("%s has no command %q", pageFirstDay, begins)
+	}
+	t.Logf("from helm install to the rolled canary: %s", rolled.Sub(began).Round(time.Second))
+}
+
+// follows types a command of the page, which has to print what the page shows, and what the check for its beginning wants.
+func (n *newcomer) follows(command harness.PageCommand, checks map[string]func(out string) error) {
+	n.t.Helper()
+	if command.Untyped != "" {
+		n.t.Errorf("line %d of %s is not typed: %s", command.Line, pageFirstDay, command.Text)
+		return
+	}
+	out := n.Type(n.names(command.Text))
+	var errs []error
+	for begins, check := range checks {
+		if strings.HasPrefix(command.Text, begins) {
+			errs = append(errs, check(out))
+			delete(checks, begins)
+		}
+	}
+	for _, line := range command.Shows {
+		errs = append(errs, says(line)(out))
+	}
+	if err := errors.Join(errs...); err != nil {
+		n.t.Errorf("line %d of %s:\n$ %s\n%s%v", command.Line, pageFirstDay, command.Text, out, err)
+	}
+}
+
+// prepare puts on the desk what the user has: the chart, a sample with images that the nodes can pull, and the programs.
+func (n *newcomer) prepare() {
+	n.t.Helper()
+	charts, err := filepath.Abs(filepath.Join("..", "..", "charts"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	sample, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(sampleFile)))
+	if err != nil || !strings.Contains(string(sample), "image: "+sampleOne+"\n") {
+		n.t.Fatalf("the sample has no image %s: %v", sampleOne, err)
+	}
+	// The kubectl of the desk looks for a plane there.
+	plane := filepath.Dir(n.c.Plane.Kubeconfig())
+	err = errors.Join(os.Mkdir(n.Path(".localplane"), 0o755), os.Symlink(plane, n.Path(filepath.Join(".localplane", "default"))), os.Symlink(charts, n.Path("charts")), os.WriteFile(n.Path("sample.yaml"), []byte(n.names(string(sample))), 0o600))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(harness.BinDir(), "helm")); err != nil {
+		n.t.Fatalf("%v: make test SUITE=install builds what is needed", err)
+	}
+	n.Type("export KUBECONFIG=" + n.c.Plane.Kubeconfig() + " PATH=$PWD/bin:$PATH HELM_CACHE_HOME=$PWD/helm HELM_CONFIG_HOME=$PWD/helm HELM_DATA_HOME=$PWD/helm")
+}
+
+// names replaces the registry and the images of the page by those of the plane.
+func (n *newcomer) names(text string) string {
+	return strings.NewReplacer("registry.example/everynode", localplane.RegistryHost, sampleTwo, image("v2"), sampleOne, image("v1"), sampleFile, "sample.yaml").Replace(text)
+}
+
+func says(text string) func(string) error {
+	return func(out string) error {
+		if !strings.Contains(out, text) {
+			return fmt.Errorf("it should say %q", text)
+		}
+		return nil
+	}
+}
+
+// runs fails unless that many nodes have a ready pod with the new image, and that many one with the old image.
+func (n *newcomer) runs(fresh, old int) {
+	n.t.Helper()
+	pods, err := n.Client.CoreV1().Pods(metav1.NamespaceDefault).List(n.t.Context(), metav1.ListOptions{LabelSelector: "app=sample"})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	found := map[string]int{}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && harness.Ready(pod) {
+			found[pod.Spec.Containers[0].Image]++
+		}
+	}
+	if found[image("v2")] != fresh || found[image("v1")] != old || len(pods.Items) != fresh+old {
+		n.t.Errorf("ready pods by image are %v of %d, want %d new and %d old", found, len(pods.Items), fresh, old)
+	}
+}
