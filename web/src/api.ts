@@ -17,13 +17,18 @@ export class Failure extends Error {
 /** asks is the event of a failure after which the user must be asked for something. */
 export const asks = "everynode-asks";
 
+/** parse reads JSON. Characters that change the order of the text around them (Unicode's embeddings, overrides and isolates) are shown by their numbers instead. */
+function parse(text: string): any {
+  return JSON.parse(text.replace(/[\u202a-\u202e\u2066-\u2069]/g, (c) => "\\\\u" + c.charCodeAt(0).toString(16)));
+}
+
 async function checked(response: Response): Promise<Response> {
   if (response.ok) {
     return response;
   }
   let text = response.statusText, ask = "";
   try {
-    const answer = await response.json();
+    const answer = parse(await response.text());
     text = answer.error || text;
     ask = answer.ask || "";
   } catch {
@@ -65,13 +70,13 @@ export async function signOut(): Promise<void> {
 
 /** read gets JSON. */
 export async function read<T>(path: string, signal?: AbortSignal): Promise<T> {
-  return (await checked(await fetch("api/" + path, { headers, signal }))).json();
+  return parse(await (await checked(await fetch("api/" + path, { headers, signal }))).text());
 }
 
 /** send posts JSON, and returns the answer. */
 export async function send<T>(path: string, body: unknown): Promise<T> {
   const how = { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  return (await checked(await fetch("api/" + path, how))).json();
+  return parse(await (await checked(await fetch("api/" + path, how))).text());
 }
 
 /** query makes the query of a URL. */
@@ -98,11 +103,15 @@ export interface Page<T> {
   error?: Failure;
 }
 
-/** lines reads the data of server-sent events. */
-async function lines(response: Response, take: (data: string) => void): Promise<void> {
+/** silence is how long nothing may arrive, in milliseconds: the server sends a line every 15 seconds. A connection can be broken without being closed. */
+const silence = 40_000;
+
+/** lines reads the data of server-sent events. heard is called when anything arrives. */
+async function lines(response: Response, take: (data: string) => void, heard: () => void): Promise<void> {
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
+    heard();
     const { done, value } = await reader.read();
     if (done) {
       return;
@@ -127,7 +136,7 @@ export function useStream<T extends { k: string }>(path: string): Page<T> {
     let delay = 500;
     const publish = (change: Partial<Page<T>>) => show((state = { ...state, ...change, version: state.version + 1 }));
     const take = (data: string) => {
-      const message: Message = JSON.parse(data);
+      const message: Message = parse(data);
       const items = message.full ? new Map<string, T>() : state.items, before = items.size;
       for (const item of message.items || []) {
         items.set(item.k, item as T);
@@ -146,18 +155,28 @@ export function useStream<T extends { k: string }>(path: string): Page<T> {
         return;
       }
       const own = (cut = new AbortController());
+      let watch = 0, silent = false;
+      const heard = () => {
+        clearTimeout(watch);
+        watch = window.setTimeout(() => {
+          silent = true;
+          own.abort();
+        }, silence);
+      };
       try {
-        await lines(await checked(await fetch("api/" + path, { headers, signal: own.signal })), take);
+        await lines(await checked(await fetch("api/" + path, { headers, signal: own.signal })), take, heard);
       } catch (error) {
-        if (own.signal.aborted) {
+        if (own.signal.aborted && !silent) {
           return;
         }
         publish({ connected: false, error: error instanceof Failure ? error : new Failure(0, "there is no connection to the dashboard; is it still running?") });
         if (error instanceof Failure && error.status === 401) {
           return;
         }
+      } finally {
+        clearTimeout(watch);
       }
-      if (!own.signal.aborted) {
+      if (!own.signal.aborted || silent) {
         publish({ connected: false });
         timer = window.setTimeout(open, delay);
         delay = Math.min(delay * 2, 10_000);

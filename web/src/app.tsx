@@ -12,7 +12,13 @@ import { Sets } from "./sets";
 import { SignIn } from "./signin";
 
 function useAddress(): string[] {
-  const parts = () => location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+  const parts = () => {
+    try {
+      return location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+    } catch {
+      return []; // it is no address of the page: the list is shown
+    }
+  };
   const [address, setAddress] = useState(parts);
   useEffect(() => {
     const turn = () => {
@@ -32,12 +38,16 @@ function App() {
   });
   switch (kind) {
     case "set":
-      return <Set namespace={names[0]} set={names.slice(1).join("/")} />;
+      if (names.length === 3) { // with a key, nothing that was entered or planned for one set stays for another
+        return <Set key={names.join("/")} namespace={names[0]} set={names.slice(1).join("/")} />;
+      }
+      break;
     case "node":
-      return <Node name={names[0]} />;
-    default:
-      return <Sets />;
+      if (names.length === 1) {
+        return <Node key={names[0]} name={names[0]} />;
+      }
   }
+  return <Sets />;
 }
 
 /** Session is who uses a dashboard in the cluster. The dashboard of kubectl everynode names no user. */

@@ -44,6 +44,9 @@ export function lookOf(f: Foreseen, node: string): { tone: string; glyph: string
   return end !== undefined && f.at >= end ? { tone: "g1", glyph: "●", says } : { tone: "g5", glyph: "◆", says };
 }
 
+/** mostPolicy is the maximum size of a rollout policy in bytes, as the server checks it. */
+const mostPolicy = 1 << 20;
+
 interface Props { head: Head; details?: Details; cells: Map<string, Cell>; foreseen?: Foreseen; show: (f?: Foreseen) => void }
 
 export function Foresight({ head, details, cells, foreseen, show }: Props) {
@@ -83,6 +86,12 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
       setBusy(false);
       return;
     }
+    const size = new TextEncoder().encode(policy || "").length;
+    if (size > mostPolicy) {
+      setProblem(`Rollout policy: it has ${size} bytes, and may have ${mostPolicy}`);
+      setBusy(false);
+      return;
+    }
     try {
       const answer = await run(head, { verb: "plan", flags });
       setLine(answer.line);
@@ -106,6 +115,7 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
       {applied && <Applied plan={applied} cells={cells} close={() => apply(undefined)} />}
       <details class="foresight" open={!!foreseen}>
         <summary>What would a change do?</summary>
+        <p class="hint">Enter another image or other values. The plan shows what would happen to each node, and changes nothing.</p>
         <form class="tools" onSubmit={(e) => { e.preventDefault(); void makePlan(); }}>
           {containers.map((c) => (
             <label key={c.name}>Image of {c.name} <input class="wide" value={images[c.name] ?? c.image} onInput={(e) => setImages({ ...images, [c.name]: e.currentTarget.value })} /></label>

@@ -31,7 +31,7 @@ export interface Head {
   waves?: { size: number; done: number; total: number }; secondsLeft?: number;
   verdicts?: { verdict: string; nodes: number }[];
   waits: { verdict: string; reason: string; notReady?: number; count: number; nodes: string[] }[];
-  problems?: string[]; policy?: Policy; next?: string; unread?: string; lost?: string;
+  problems?: string[]; policy?: Policy; next: string; unread?: string; lost?: string;
   restarts: { new: number; old: number; newPods: number; oldPods: number };
 }
 
@@ -57,7 +57,7 @@ export interface NodeDetails {
 
 export interface Row {
   k: string; namespace: string; set: string; dialect: string; state: string; why: string; revision: string; desired: number; updated: number; available: number;
-  budgetUsed: number; budgetLimit: number; secondsLeft?: number; waits?: string; phase?: string; wave?: string; next?: string; blocking?: string;
+  budgetUsed: number; budgetLimit: number; secondsLeft?: number; waits?: string; phase?: string; wave?: string; next: string; blocking?: string; images?: string[];
 }
 
 /** Outcome is what a verb has printed. stale is what has changed since the plan to apply was made. */
@@ -90,6 +90,12 @@ export function groupOf(verdict: string): number {
 
 export function reasonOf(cell: Cell): string {
   return cell.r || verdicts[cell.v]?.sentence || cell.v;
+}
+
+/** waiting writes a verdict with a number of nodes, such as "wait-budget 3", as a sentence. */
+export function waiting(text: string): string {
+  const [verdict, count] = text.split(" "), sentence = verdicts[verdict]?.sentence;
+  return sentence && count ? `${count} ${count === "1" ? "node" : "nodes"}: ${sentence}` : text;
 }
 
 /** collator sorts names with numbers in them. */

@@ -34,6 +34,7 @@ export function Node({ name }: { name: string }) {
       <p><a href="#/">All sets</a></p>
       <h1>Node {name} {node?.cordoned && <span class="badge busy">cordoned</span>}</h1>
       <Warnings connected={page.connected} error={page.error?.message} lost={head?.lost} unread={head?.unread} />
+      {node && !node.exists && !node.error && <p class="warning">The node does not exist any more.</p>}
       {node?.error && <p class="warning">{node.error}</p>}
       <h2>Sets on this node</h2>
       <Table caption="Sets on this node" head={["Set", "Verdict", "Why", "Pods"]}>

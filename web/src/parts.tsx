@@ -27,7 +27,7 @@ export function Badge({ state }: { state: string }) {
 
 export function Table({ head, children, caption }: { head: string[]; children: ComponentChildren; caption: string }) {
   return (
-    <div class="scroll">
+    <div class="scroll" role="region" aria-label={caption} tabIndex={0}>
       <table>
         <caption class="unseen">{caption}</caption>
         <thead><tr>{head.map((text) => <th key={text} scope="col">{text}</th>)}</tr></thead>

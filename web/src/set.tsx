@@ -20,11 +20,6 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
   const [foreseen, foresee] = useState<Foreseen>();
   const [replayed, replay] = useState<Replayed>();
   const [selected, select] = useState<string>();
-  useEffect(() => {
-    foresee(undefined);
-    replay(undefined);
-    select(undefined);
-  }, [namespace, set]);
   const head: Head | undefined = page.parts.head, details: Details | undefined = page.parts.details, revisions: Revision[] = page.parts.revisions || [];
   const title = namespace + "/" + set;
   const past = useMemo(() => replayed?.replay.cells(replayed.at), [replayed]);
@@ -71,21 +66,23 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
 /** Summary is what one reads first: how far it is, what blocks it, and what comes next. */
 function Summary({ head, details, revisions }: { head: Head; details?: Details; revisions: Revision[] }) {
   const r = head.restarts, used = head.budget.usedByUpdate + head.budget.usedByOthers + head.budget.usedByUnreachable;
-  const next = head.next || (head.state === "finished" ? "nothing: the rollout is finished"
-    : head.secondsLeft !== undefined ? "about " + span(head.secondsLeft) + " left" : "");
   const images = revisions.find((x) => x.current)?.images || details?.containers.map((c) => c.image) || [];
+  const replaced = revisions.filter((x) => !x.current && x.pods > 0);
   return (
     <section class="summary">
       <p>{head.why}.</p>
+      {head.next && <p class="next"><b>Next:</b> {head.next}.</p>}
       <Bar done={head.updatedAndAvailable} half={head.updated} all={head.desired} label={`${head.updatedAndAvailable} of ${head.desired} nodes updated and available`} />
       <dl>
-        <div><dt>Revision</dt><dd><code>{head.revision}</code> {images.map((i) => <code key={i}>{i}</code>)}</dd></div>
+        <div><dt>{replaced.length > 0 ? "New revision" : "Revision"}</dt><dd><code>{head.revision}</code> {images.map((i) => <code key={i}>{i}</code>)}</dd></div>
+        {replaced.slice(0, 3).map((x) => (
+          <div key={x.name}><dt>Old revision, {x.pods} {x.pods === 1 ? "pod" : "pods"}</dt><dd><code>{x.hash}</code> {(x.images || []).map((i) => <code key={i}>{i}</code>)}</dd></div>
+        ))}
         <div><dt>Nodes</dt><dd>{head.desired} need a pod, {head.updated} updated, {head.available} available{head.aside ? `; ${head.aside} more need none` : ""}</dd></div>
         <div><dt>Budget</dt><dd>{used} of {head.budget.limit} used{head.budget.surge ? " (surge)" : ""}
           {head.budget.usedByUnreachable ? `, ${head.budget.usedByUnreachable} by nodes that are not ready` : ""}</dd></div>
         <div><dt>Restarts</dt><dd>{r.new} in {r.newPods} new pods, {r.old} in {r.oldPods} old ones</dd></div>
         {head.waves && !head.policy && <div><dt>Waves</dt><dd>{head.waves.done} of {head.waves.total}, of {head.waves.size} nodes</dd></div>}
-        {next && <div><dt>Next</dt><dd>{next}</dd></div>}
       </dl>
       {(head.problems || []).map((text) => <p key={text} class="warning">{text}</p>)}
       {head.policy?.failure?.message && <p class="warning">The revision has failed: {head.policy.failure.message}</p>}
@@ -94,7 +91,7 @@ function Summary({ head, details, revisions }: { head: Head; details?: Details; 
         {head.waits.slice(0, 8).map((w) => (
           <li key={w.verdict + w.reason + !!w.notReady}>
             <span class={"mark " + (w.notReady ? "x" : "g" + groupOf(w.verdict))} aria-hidden="true">{w.notReady ? notReady : groups[groupOf(w.verdict)].glyph}</span>
-            {" "}<b>{w.count} {w.count === 1 ? "node" : "nodes"}</b>: {w.reason}{w.notReady ? ` (not ready for ${span(w.notReady)})` : ""} <small>{w.nodes.join(", ")}{w.count > w.nodes.length ? " …" : ""}</small>
+            {" "}<b>{w.count} {w.count === 1 ? "node" : "nodes"}</b>: <bdi>{w.reason}</bdi>{w.notReady ? ` (not ready for ${span(w.notReady)})` : ""} <small>{w.nodes.join(", ")}{w.count > w.nodes.length ? " …" : ""}</small>
           </li>
         ))}
       </ul>}
@@ -155,28 +152,31 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select }: Fle
   const count = cells.size, size = zoom ?? (count > 5000 ? 10 : count > 1000 ? 14 : 22);
   const how = chosen ?? ((zones?.values.length || 0) > 1 ? zone : "");
   const sorted = useMemo(() => past ? [...past.keys()] : [...page.items.keys()].sort(collator.compare), [page.order, past]);
-  const { all, shown } = useMemo(() => {
+  const { all, shown, found } = useMemo(() => {
     const words = filter.toLowerCase().split(/\s+/).filter(Boolean), name = naming(how, facets, head);
     const filtered = words.length > 0 || (only !== undefined && !foreseen);
-    const found = new Map<string, TileGroup>();
-    let shown = 0;
+    const groupsFound = new Map<string, TileGroup>();
+    let shown = 0, found = "";
     for (const key of sorted) {
       const c = cells.get(key)!, of = name(c), tile = tileOf(c, foreseen);
-      let group = found.get(of);
+      let group = groupsFound.get(of);
       if (!group) {
-        found.set(of, (group = { name: of, tiles: [], dim: filtered ? [] : undefined }));
+        groupsFound.set(of, (group = { name: of, tiles: [], dim: filtered ? [] : undefined }));
       }
       group.tiles.push(tile);
       if (group.dim) {
         const text = words.length > 0 ? (c.k + " " + c.v + " " + tile.says() + " " + facets.map((f, i) => f.values[c.f[i]] || "").join(" ")).toLowerCase() : "";
         const matches = words.every((w) => text.includes(w)) && (only === undefined || !!foreseen || (only === 7 ? !!c.x : groupOf(c.v) === only));
         group.dim.push(!matches);
-        shown += matches ? 1 : 0;
+        if (matches) {
+          shown++;
+          found = key;
+        }
       }
     }
     const order = head.policy?.waves?.map((w) => w.name) || [];
     const place = (g: TileGroup) => (how === "wave" && order.includes(g.name) ? String(order.indexOf(g.name)).padStart(4, "0") : "~" + g.name);
-    return { all: [...found.values()].sort((a, b) => collator.compare(place(a), place(b))), shown: filtered ? shown : undefined };
+    return { all: [...groupsFound.values()].sort((a, b) => collator.compare(place(a), place(b))), shown: filtered ? shown : undefined, found: shown === 1 ? found : undefined };
   }, [past || page.version, how, filter, only, foreseen]);
   const counts = new Array<number>(8).fill(0);
   for (const c of cells.values()) {
@@ -198,6 +198,8 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select }: Fle
         <label>Zoom <input type="range" min={6} max={44} value={size} onInput={(e) => setZoom(Number(e.currentTarget.value))} /></label>
         <span role="status">{shown !== undefined ? `${shown} of ${count} nodes` : `${count} nodes`}</span>
       </form>
+      {found && cells.get(found) ? <p class="found" role="status">{tileOf(cells.get(found)!, foreseen).says()}.</p>
+        : <p class="hint">Choose a node, or type its name, to see why it waits.</p>}
       {!foreseen && <div class="legend" role="group" aria-label="Show only">
         {[...groups, { name: "node not ready", glyph: notReady }].map((g, i) => counts[i] > 0 && (
           <button key={g.name} type="button" aria-pressed={only === i} onClick={() => setOnly(only === i ? undefined : i)}>
@@ -231,7 +233,7 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
     <aside class="panel" aria-label={"Node " + node}>
       <p class="right"><button type="button" onClick={close}>Close</button></p>
       <h3><a href={nodePath(node)}>{node}</a></h3>
-      {cell ? <p><span class={"mark g" + groupOf(cell.v)} aria-hidden="true">{groups[groupOf(cell.v)].glyph}</span> <b>{cell.v}</b>: {reasonOf(cell)}.
+      {cell ? <p><span class={"mark g" + groupOf(cell.v)} aria-hidden="true">{groups[groupOf(cell.v)].glyph}</span> <b>{cell.v}</b>: <bdi>{reasonOf(cell)}</bdi>.
         {cell.c && " It uses the budget."}{cell.x && ` The node is not ready for ${span(Date.now() / 1000 - cell.x)}.`}</p> : <p>The set needs no pod there any more.</p>}
       {(cell?.p || []).map((p) => <p key={p.name}>{p.name}: {p.state}, revision <code>{p.revision}</code>, {p.restarts || 0} restarts</p>)}
       {details && <Fragment>

@@ -5,7 +5,7 @@
 import { Fragment, h } from "preact";
 import { useState } from "preact/hooks";
 import { useStream } from "./api";
-import { Row, setPath, span } from "./model";
+import { Row, setPath, waiting } from "./model";
 import { Badge, Bar, Warnings } from "./parts";
 
 type Column = { name: string; value: (r: Row) => string | number };
@@ -17,10 +17,10 @@ const columns: Column[] = [
   { name: "State", value: (r) => rank[r.state] ?? 3 },
   { name: "Updated", value: (r) => (r.desired ? r.updated / r.desired : 1) },
   { name: "Available", value: (r) => (r.desired ? r.available / r.desired : 1) },
-  { name: "Revision", value: (r) => r.revision },
+  { name: "Image and revision", value: (r) => (r.images || []).join(" ") + r.revision },
   { name: "Wave", value: (r) => r.wave || "" },
   { name: "Waits for", value: (r) => r.blocking || r.waits || "" },
-  { name: "Next", value: (r) => r.next || r.secondsLeft || "" },
+  { name: "Next", value: (r) => r.next },
 ];
 
 /** mostRows is how many rows are shown at once: the filter finds the others. */
@@ -30,20 +30,13 @@ function compare(a: string | number, b: string | number): number {
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
 }
 
-function next(r: Row): string {
-  if (r.next) {
-    return r.next;
-  }
-  return r.secondsLeft !== undefined && r.state === "rolling" ? "about " + span(r.secondsLeft) + " left" : "–";
-}
-
 export function Sets() {
   const page = useStream<Row>("sets/stream");
   const [filter, setFilter] = useState("");
   const [only, setOnly] = useState(false);
   const [order, setOrder] = useState({ column: 1, down: false });
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const text = (r: Row) => [r.namespace, r.set, r.state, r.dialect, r.revision, r.phase, r.wave, r.waits, r.why, r.blocking].join(" ").toLowerCase();
+  const text = (r: Row) => [r.namespace, r.set, r.state, r.dialect, r.revision, r.phase, r.wave, r.waits, r.why, r.blocking, r.next, ...(r.images || [])].join(" ").toLowerCase();
   const value = columns[order.column].value;
   const all = [...page.items.values()];
   const rows = all
@@ -58,9 +51,9 @@ export function Sets() {
       <form class="tools" onSubmit={(e) => e.preventDefault()}>
         <label>Filter <input type="search" value={filter} placeholder="name, namespace, verdict …" onInput={(e) => setFilter(e.currentTarget.value)} /></label>
         <label><input type="checkbox" checked={only} onChange={(e) => setOnly(e.currentTarget.checked)} /> only rollouts in progress</label>
-        <span role="status">{all.length} sets, {rolling} with a rollout in progress{rows.length > mostRows ? `; the first ${mostRows} of ${rows.length} are shown` : ""}</span>
+        <span role="status">{all.length} {all.length === 1 ? "set" : "sets"}, {rolling} with a rollout in progress{rows.length > mostRows ? `; the first ${mostRows} of ${rows.length} are shown` : ""}</span>
       </form>
-      <div class="scroll">
+      <div class="scroll" role="region" aria-label="Daemon sets" tabIndex={0}>
         <table class="sets">
           <caption class="unseen">Daemon sets</caption>
           <thead><tr>
@@ -79,10 +72,10 @@ export function Sets() {
                 <td title={r.why}><Badge state={r.state} />{r.phase && r.phase !== "Complete" && <> <Badge state={r.phase} /></>}</td>
                 <td><Bar done={r.updated} half={r.updated} all={r.desired} label={`${r.updated} of ${r.desired} updated`} /> {r.updated}/{r.desired}</td>
                 <td>{r.available}/{r.desired}</td>
-                <td><code>{r.revision}</code></td>
+                <td>{(r.images || []).map((x) => <div key={x}><code>{x}</code></div>)}<small>{r.revision}</small></td>
                 <td>{r.wave || "–"}</td>
-                <td>{r.blocking || r.waits || "–"}</td>
-                <td>{next(r)}</td>
+                <td title={r.waits}>{r.blocking || waiting(r.waits || "–")}</td>
+                <td>{r.next || "–"}</td>
               </tr>
             ))}
           </tbody>

@@ -17,10 +17,12 @@ type row struct {
 	Key string `json:"k"`
 	top.Row
 	Dialect string `json:"dialect"`
-	Phase   string `json:"phase,omitempty"`
-	Wave    string `json:"wave,omitempty"`
-	// Next is the next action of the policy, Blocking why nothing starts.
-	Next     string `json:"next,omitempty"`
+	// Images are those of the revision that rolls out.
+	Images []string `json:"images,omitempty"`
+	Phase  string   `json:"phase,omitempty"`
+	Wave   string   `json:"wave,omitempty"`
+	// Next describes the next action and when it happens, Blocking why nothing starts.
+	Next     string `json:"next"`
 	Blocking string `json:"blocking,omitempty"`
 }
 
@@ -33,9 +35,10 @@ type listHead struct {
 }
 
 func rowOf(m *inspect.Evaluation, now time.Time) row {
-	r := row{Key: m.Set.Title(), Row: top.RowOf(m), Dialect: m.Set.Source.Dialect}
+	r := row{Key: m.Set.Title(), Row: top.RowOf(m), Dialect: m.Set.Source.Dialect, Images: imagesOf(m, m.History.Current)}
+	r.Next = nextOf(m, r.State, r.SecondsLeft, now)
 	if p := m.Governance.Report(); p != nil {
-		r.Phase, r.Next = string(p.Phase), p.NextAction(now, m.Set.String())
+		r.Phase = string(p.Phase)
 		if p.Position > 0 {
 			r.Wave = p.Wave
 		}
@@ -94,6 +97,8 @@ type nodePage struct {
 	// details are read from time to time.
 	details *nodeDetails
 	read    time.Time
+	// shown reports whether there was a frame before: if the node is deleted then, the page says that.
+	shown bool
 }
 
 func (p *nodePage) pace() (shortest, longest time.Duration) { return time.Second, detailsPace }
@@ -126,9 +131,10 @@ func (p *nodePage) build(ctx context.Context) (*frame, error) {
 	if now := p.s.o.Now(); p.details == nil || now.Sub(p.read) >= detailsPace {
 		p.details, p.read = p.s.readNode(ctx, p.name, p.s.namespace), now
 	}
-	if !p.details.Exists && len(f.items) == 0 && p.details.Error == "" {
+	if !p.details.Exists && len(f.items) == 0 && p.details.Error == "" && !p.shown {
 		return nil, errMissing
 	}
+	p.shown = true
 	if err := f.add("head", listHead{Context: p.s.context, Namespace: p.s.namespace, Unread: p.s.unread(), Lost: p.s.lost()}); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ type head struct {
 	Aside    int      `json:"aside"`
 	Restarts restarts `json:"restarts"`
 	// Next describes the next action and when it happens, as text.
-	Next string `json:"next,omitempty"`
+	Next string `json:"next"`
 	// Unread and Lost are the reasons why the page may be incomplete, or outdated.
 	Unread string `json:"unread,omitempty"`
 	Lost   string `json:"lost,omitempty"`
@@ -126,9 +126,7 @@ func (p *setPage) head(m *inspect.Evaluation, model view.Model) head {
 		Waits: waitRows(&model), Unread: p.s.unread(), Lost: p.s.lost(),
 	}
 	h.Policy = m.Governance.Report()
-	if h.Policy != nil {
-		h.Next = h.Policy.NextAction(p.s.o.Now(), m.Set.String())
-	}
+	h.Next = nextOf(m, h.State, h.SecondsLeft, p.s.o.Now())
 	h.Nodes, h.Left, h.Unreachable, h.Kept = nil, nil, nil, nil // they are the cells
 	return h
 }
@@ -155,7 +153,7 @@ func revisionRows(m *inspect.Evaluation, model *view.Model) []revisionRow {
 		r := &m.History.Revisions[i]
 		row := revisionRow{
 			Name: r.Name, Hash: r.Hash, Number: r.Number, Created: int64(r.Created) / 1e9, Pods: pods[r.Hash],
-			Images: podtemplate.Images(m.History.Entries[i].Template), Current: i == m.History.Current,
+			Images: imagesOf(m, i), Current: i == m.History.Current,
 		}
 		switch {
 		case report != nil && report.Failure != nil && report.TargetRevision == r.Name:
@@ -166,4 +164,12 @@ func revisionRows(m *inspect.Evaluation, model *view.Model) []revisionRow {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// imagesOf returns the images of a revision of the history; nil if there is none.
+func imagesOf(m *inspect.Evaluation, i int) []string {
+	if i < 0 || i >= len(m.History.Entries) {
+		return nil
+	}
+	return podtemplate.Images(m.History.Entries[i].Template)
 }

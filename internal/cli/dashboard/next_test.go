@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"net/http"
+	"testing"
+
+	"everynode.dev/everynode/internal/cli/inspect"
+	"everynode.dev/everynode/internal/rollout"
+	"everynode.dev/everynode/internal/testing/fakecluster"
+)
+
+// What happens next is said in words, whatever the nodes wait for, and when, if that is known.
+func TestWhatHappensNext(t *testing.T) {
+	minute := 60
+	for want, o := range map[string]outlook{
+		"nothing: the rollout is finished":                                                   {inspect.Finished, of(rollout.UpToDate, rollout.NotWanted), nil},
+		"2 nodes are changed now; about 1m00s left":                                          {inspect.Rolling, of(rollout.Recreating, rollout.Creating, rollout.WaitBudget), &minute},
+		"the next of 2 nodes follows when one of the 1 in progress is available":             {inspect.Rolling, of(rollout.WaitBudget, rollout.WaitAvailable, rollout.WaitBudget), nil},
+		"the next of 1 node follows when fewer nodes are without an available pod":           {inspect.Rolling, of(rollout.WaitBudget, rollout.WaitUnreachable), nil},
+		"1 node becomes available":                                                           {inspect.Rolling, of(rollout.UpToDate, rollout.WaitAvailable), nil},
+		"nothing by itself, for 2 nodes: the update is paused":                               {inspect.Rolling, of(rollout.WaitPaused, rollout.WaitUnreachable, rollout.WaitPaused), nil},
+		"nothing by itself, for 1 node: the partition keeps it as it is":                     {inspect.Finished, of(rollout.WaitPartition, rollout.UpToDate), &minute},
+		"nothing by itself, for 1 node: the strategy OnDelete leaves it to you to delete it": {inspect.Rolling, of(rollout.WaitOnDelete), nil},
+	} {
+		if got := o.next(); got != want {
+			t.Errorf("%v: %q, want %q", o.verdicts, got, want)
+		}
+	}
+}
+
+func of(kinds ...rollout.VerdictKind) (all []rollout.Verdict) {
+	for _, kind := range kinds {
+		all = append(all, rollout.Verdict{Kind: kind})
+	}
+	return all
+}
+
+// The list and the page of a set say the same, and which images they roll out.
+func TestTheListSaysWhatRolls(t *testing.T) {
+	w := open(t, fakecluster.New(t, roll().Objects(t)...))
+	var list, page message
+	w.read(http.MethodGet, "/api/sets", "", &list)
+	w.read(http.MethodGet, "/api/set"+setQuery, "", &page)
+	row, head := items[row](t, list)[0], part[head](t, page, "head")
+	if row.Next == "" || row.Next != head.Next {
+		t.Errorf("the list says %q, the page %q", row.Next, head.Next)
+	}
+	if images := part[[]revisionRow](t, page, "revisions")[0].Images; len(row.Images) != 1 || row.Images[0] != images[0] {
+		t.Errorf("the list has the images %q, the page %q", row.Images, images)
+	}
+}
