@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 	corev1 "k8s.io/api/core/v1"
 
+	"everynode.dev/everynode/test/chrome"
 	"everynode.dev/everynode/test/harness"
 )
 
@@ -34,17 +35,17 @@ func fields(s *harness.Space, what string, want map[string]string) {
 // acts opens the dialog of an action, enters a value, if there is one, looks at what it would do, and does it.
 func (b *browser) acts(verb, value, would, line string) {
 	b.t.Helper()
-	steps := []chromedp.Action{press(named(".actions > button", verb)), chromedp.WaitVisible("dialog[open]")}
+	steps := []chromedp.Action{chrome.Press(chrome.Named(".actions > button", verb)), chromedp.WaitVisible("dialog[open]")}
 	if value != "" {
-		steps = append(steps, until(find("dialog button.main")+".disabled"), enter("dialog input", value), press(find("dialog button[type=submit]")))
+		steps = append(steps, chrome.Until(chrome.Find("dialog button.main")+".disabled"), chrome.Enter("dialog input", value), chrome.Press(chrome.Find("dialog button[type=submit]")))
 	}
 	steps = append(steps,
-		until(fmt.Sprintf("(document.querySelector('dialog pre')?.innerText || '').includes(%q)", would)),
-		until(fmt.Sprintf("document.querySelector('dialog h2').innerText.startsWith(%q)", verb+" ")),
-		until(fmt.Sprintf("document.querySelector('dialog .line code').innerText === %q", line)))
-	b.does(verb, steps...)
+		chrome.Until(fmt.Sprintf("(document.querySelector('dialog pre')?.innerText || '').includes(%q)", would)),
+		chrome.Until(fmt.Sprintf("document.querySelector('dialog h2').innerText.startsWith(%q)", verb+" ")),
+		chrome.Until(fmt.Sprintf("document.querySelector('dialog .line code').innerText === %q", line)))
+	b.Does(verb, steps...)
 	b.accessible(verb)
-	b.does(verb+", confirmed", press(find("dialog button.main")), press(named("dialog .buttons button", "Close")), until(`!document.querySelector("dialog")`))
+	b.Does(verb+", confirmed", chrome.Press(chrome.Find("dialog button.main")), chrome.Press(chrome.Named("dialog .buttons button", "Close")), chrome.Until(`!document.querySelector("dialog")`))
 }
 
 const rolling = ".spec.updateStrategy.rollingUpdate."
@@ -57,12 +58,12 @@ func TestActions(t *testing.T) {
 	s.Apply(strings.Replace(advancedSet(s), `"spec": {`, `"spec": {"lifecycle": {"preDelete": {"labelsHandler": {"hold": "yes"}}},`, 1))
 	defer s.Apply(onePolicy(s))()
 	d := start(t, s)
-	b.does("the set at rest", log.Enable(), chromedp.Navigate(d.url), press(find(`table.sets a`)), until(count(".cell.g1")+" === 6"))
+	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	of := " -n " + s.Name + " ads/" + set
 	b.acts("partition", "50%", "partition set to 50%", "kubectl everynode partition"+of+" 50%")
 	b.acts("canary", "dashboard-canary=yes", "canary on nodes that match dashboard-canary=yes", "kubectl everynode canary"+of+" dashboard-canary=yes")
 	fields(s, "a partition and a canary", map[string]string{rolling + "partition": "50%", rolling + "selector.matchLabels.dashboard-canary": "yes"})
-	b.does("what a form begins with", until(`document.querySelector(".foresight input:not(.wide)").placeholder === "50%"`))
+	b.Does("what a form begins with", chrome.Until(`document.querySelector(".foresight input:not(.wide)").placeholder === "50%"`))
 	b.acts("partition", "0", "partition set to 0", "kubectl everynode partition"+of+" 0")
 	b.acts("suspend", "", "suspended", "kubectl everynode suspend"+of)
 	b.acts("resume", "", "resumed", "kubectl everynode resume"+of)
@@ -72,17 +73,17 @@ func TestActions(t *testing.T) {
 
 	s.Kubectl("label", "pods", "--all", "hold=yes")
 	b.acts("set-image", "agent="+harness.Image2, "image updated", "kubectl everynode set-image"+of+" agent="+harness.Image2)
-	b.does("the pod of the canary, which waits for its hook", until(count(".cell.g4")+" === 1"), press(find(".cell.g4")),
-		press(named(".panel button", "release the pod from its hook")), until(`(document.querySelector("dialog pre")?.innerText || "").includes("released: removed label hold=yes")`),
-		until(`document.querySelector("dialog .line code").innerText === "kubectl everynode pre-delete release -n `+s.Name+` node/`+s.Nodes[0]+` ads/`+set+`"`),
-		press(find("dialog button.main")), press(named("dialog .buttons button", "Close")))
+	b.Does("the pod of the canary, which waits for its hook", chrome.Until(chrome.Count(".cell.g4")+" === 1"), chrome.Press(chrome.Find(".cell.g4")),
+		chrome.Press(chrome.Named(".panel button", "release the pod from its hook")), chrome.Until(`(document.querySelector("dialog pre")?.innerText || "").includes("released: removed label hold=yes")`),
+		chrome.Until(`document.querySelector("dialog .line code").innerText === "kubectl everynode pre-delete release -n `+s.Name+` node/`+s.Nodes[0]+` ads/`+set+`"`),
+		chrome.Press(chrome.Find("dialog button.main")), chrome.Press(chrome.Named("dialog .buttons button", "Close")))
 	s.Poll("the pod of the canary is updated", func() error {
 		if now := images(t, s)[s.Nodes[0]]; now != harness.Image2 {
 			return fmt.Errorf("its image is %q", now)
 		}
 		return nil
 	})
-	b.quiet()
+	b.Quiet()
 }
 
 // TestForesightOfAPolicy edits the canary, and then the rollout policy, in the page: the plan shows what would come of it, and nothing is changed before it is
@@ -94,30 +95,30 @@ func TestForesightOfAPolicy(t *testing.T) {
 	s.Apply(advancedSet(s))
 	defer s.Apply(onePolicy(s))()
 	d := start(t, s)
-	b.does("the set at rest", log.Enable(), chromedp.Navigate(d.url), press(find(`table.sets a`)), until(count(".cell.g1")+" === 6"))
+	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	const selector = ".foresight label:nth-of-type(3) input"
-	b.does("a plan for a canary", press(find(".foresight summary")), enter(".foresight input.wide", harness.Image2), enter(selector, "dashboard-canary=yes"),
-		press(find(".foresight button[type=submit]")), until(`(document.querySelector("[data-plan]")?.innerText || "").includes("1 recreate, 5 wait")`),
-		until(`document.querySelector("[data-plan] .line").innerText.includes("--selector=dashboard-canary=yes")`))
-	b.does("a plan for the policy of the cluster", chromedp.Evaluate(find(selector)+".focus(); "+find(selector)+".select(); document.execCommand('delete')", nil),
-		press(find(".foresight input[type=checkbox]")), until(`document.querySelector(".foresight textarea").value.includes("name: waves")`))
+	b.Does("a plan for a canary", chrome.Press(chrome.Find(".foresight summary")), chrome.Enter(".foresight input.wide", harness.Image2), chrome.Enter(selector, "dashboard-canary=yes"),
+		chrome.Press(chrome.Find(".foresight button[type=submit]")), chrome.Until(`(document.querySelector("[data-plan]")?.innerText || "").includes("1 recreate, 5 wait")`),
+		chrome.Until(`document.querySelector("[data-plan] .line").innerText.includes("--selector=dashboard-canary=yes")`))
+	b.Does("a plan for the policy of the cluster", chromedp.Evaluate(chrome.Find(selector)+".focus(); "+chrome.Find(selector)+".select(); document.execCommand('delete')", nil),
+		chrome.Press(chrome.Find(".foresight input[type=checkbox]")), chrome.Until(`document.querySelector(".foresight textarea").value.includes("name: waves")`))
 	two := strings.Replace(onePolicy(s), `{"name": "all", "nodes": {"percent": 100}}`,
 		`{"name": "two", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "rest", "nodes": {"percent": 100}}`, 1)
 	two = strings.Join(strings.Fields(two), " ") // an input gets what a person types
-	b.does("a plan for another policy", enter(".foresight textarea", two), press(find(".foresight button[type=submit]")),
-		until(`(document.querySelector("[data-plan]")?.innerText || "").includes("wave two: 2 nodes")`), until(`document.querySelector("[data-plan]").innerText.includes("then needs an approval")`),
-		until(`document.querySelector("[data-plan] .line code").innerText.includes("--policy=policy.yaml")`))
+	b.Does("a plan for another policy", chrome.Enter(".foresight textarea", two), chrome.Press(chrome.Find(".foresight button[type=submit]")),
+		chrome.Until(`(document.querySelector("[data-plan]")?.innerText || "").includes("wave two: 2 nodes")`), chrome.Until(`document.querySelector("[data-plan]").innerText.includes("then needs an approval")`),
+		chrome.Until(`document.querySelector("[data-plan] .line code").innerText.includes("--policy=policy.yaml")`))
 	b.accessible("a plan for a policy")
 	if now := s.Kubectl("get", "rolloutpolicies.everynode.dev", "waves", "-o", "jsonpath={.spec.waves[*].name}"); now != "all" || field(s, ".spec.template.spec.containers[0].image") != harness.Image {
 		t.Fatalf("a plan has changed the policy to %s, or the set", now)
 	}
 	s.Kubectl("patch", "rolloutpolicies.everynode.dev", "waves", "--type=merge", "-p", `{"spec": {"waves": [{"name": "every", "nodes": {"percent": 100}}]}}`)
 	b.refused("rolloutpolicy/waves has been changed (generation 2, not 1)", "wave two: 2 nodes")
-	b.does("the change", press(find("[data-plan] button.main")), until(`(document.querySelector("dialog pre")?.innerText || "").includes("rolloutpolicy/waves would be edited:")`),
-		until(`document.querySelector("dialog .line code").innerText === "kubectl everynode apply -n `+s.Name+` --with-policy --plan=plan.json"`),
-		press(find("dialog button.main")), until(`document.querySelector("dialog pre").innerText.includes("rolloutpolicy/waves was edited: generation 3")`),
-		press(named("dialog .buttons button", "Close")))
-	b.does("the first wave, and no more", until(`document.querySelector(".waves")?.innerText.includes("needs an approval, waits")`), until(count(".cell.g1")+" === 2"))
+	b.Does("the change", chrome.Press(chrome.Find("[data-plan] button.main")), chrome.Until(`(document.querySelector("dialog pre")?.innerText || "").includes("rolloutpolicy/waves would be edited:")`),
+		chrome.Until(`document.querySelector("dialog .line code").innerText === "kubectl everynode apply -n `+s.Name+` --with-policy --plan=plan.json"`),
+		chrome.Press(chrome.Find("dialog button.main")), chrome.Until(`document.querySelector("dialog pre").innerText.includes("rolloutpolicy/waves was edited: generation 3")`),
+		chrome.Press(chrome.Named("dialog .buttons button", "Close")))
+	b.Does("the first wave, and no more", chrome.Until(`document.querySelector(".waves")?.innerText.includes("needs an approval, waits")`), chrome.Until(chrome.Count(".cell.g1")+" === 2"))
 	updated := 0
 	for _, image := range images(t, s) {
 		if image == harness.Image2 {
@@ -128,8 +129,8 @@ func TestForesightOfAPolicy(t *testing.T) {
 		t.Errorf("%d nodes are updated before the approval, and the plan has 2", updated)
 	}
 	b.acts("approve", "", "approved", "kubectl everynode approve"+" -n "+s.Name+" ads/"+set)
-	b.does("the rest, and the outcome", until(count(".cell.g1")+" === 6"), until(`(document.querySelector("[data-applied='as planned']")?.innerText || "").includes("6 of 6 nodes")`))
-	b.quiet()
+	b.Does("the rest, and the outcome", chrome.Until(chrome.Count(".cell.g1")+" === 6"), chrome.Until(`(document.querySelector("[data-applied='as planned']")?.innerText || "").includes("6 of 6 nodes")`))
+	b.Quiet()
 }
 
 // TestAFailedVersionIsUndone: the policy undoes a version that cannot start; the page says that it failed and why, in the list, for the revision, and at the wave.
@@ -142,11 +143,11 @@ func TestAFailedVersionIsUndone(t *testing.T) {
 		"waves": [{"name": "canary", "nodes": {"count": 2}}, {"name": "rest", "nodes": {"percent": 100}}],
 		"failure": {"nodeDeadline": "2m", "waitingReasons": ["ImagePullBackOff"], "action": "Undo"}}}`, s.Name, set))()
 	d := start(t, s)
-	b.does("the set at rest", log.Enable(), chromedp.Navigate(d.url), press(find(`table.sets a`)), until(count(".cell.g1")+" === 6"),
-		until(`document.body.innerText.includes("Waves of rolloutpolicy/waves")`))
+	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"),
+		chrome.Until(`document.body.innerText.includes("Waves of rolloutpolicy/waves")`))
 	s.Update(set, harness.WithImage(harness.BrokenImage))
-	b.does("the failure", until(`document.querySelector(".summary").innerText.includes("The revision has failed: Wave canary failed")`),
-		until(`document.querySelector(".waves").innerText.includes("failed")`), until(`[...document.querySelectorAll("td")].some((e) => e.innerText.includes("failed: Wave canary failed"))`))
+	b.Does("the failure", chrome.Until(`document.querySelector(".summary").innerText.includes("The revision has failed: Wave canary failed")`),
+		chrome.Until(`document.querySelector(".waves").innerText.includes("failed")`), chrome.Until(`[...document.querySelectorAll("td")].some((e) => e.innerText.includes("failed: Wave canary failed"))`))
 	s.Poll("the nodes have returned", func() error {
 		for node, image := range images(t, s) {
 			if image != harness.Image {
@@ -155,12 +156,12 @@ func TestAFailedVersionIsUndone(t *testing.T) {
 		}
 		return nil
 	})
-	b.does("the offer to try it again, and none to approve", until(`[...document.querySelectorAll(".actions > button")].map((e) => e.innerText).includes("retry")`),
-		until(`![...document.querySelectorAll(".actions > button")].map((e) => e.innerText).includes("approve")`))
+	b.Does("the offer to try it again, and none to approve", chrome.Until(`[...document.querySelectorAll(".actions > button")].map((e) => e.innerText).includes("retry")`),
+		chrome.Until(`![...document.querySelectorAll(".actions > button")].map((e) => e.innerText).includes("approve")`))
 	b.accessible("a failed version")
-	b.does("the list", press(find(`main a[href="#/"]`)), until(`[...document.querySelectorAll("table.sets td")].some((e) => e.innerText.includes("Failed"))`))
+	b.Does("the list", chrome.Press(chrome.Find(`main a[href="#/"]`)), chrome.Until(`[...document.querySelectorAll("table.sets td")].some((e) => e.innerText.includes("Failed"))`))
 	b.accessible("the list with a failure")
-	b.quiet()
+	b.Quiet()
 }
 
 // TestCutNodes: nodes that cannot be reached are shown as such, with the reason, on the page of the set and on that of the node.
@@ -169,7 +170,7 @@ func TestCutNodes(t *testing.T) {
 	s := shared.Cluster(t).Space(t, nodes)
 	s.Run(set, harness.WithBudget("1", "0"))
 	d := start(t, s)
-	b.does("the set at rest", log.Enable(), chromedp.Navigate(d.url), press(find(`table.sets a`)), until(count(".cell.g1")+" === 6"))
+	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	defer func() {
 		for _, node := range s.Nodes[:2] {
 			s.HealNode(node)
@@ -187,10 +188,10 @@ func TestCutNodes(t *testing.T) {
 		return nil
 	})
 	s.Update(set, harness.WithImage(harness.Image2))
-	b.does("the cut nodes", until(count(".cell.x")+" === 2"), until(`document.querySelector(".legend").innerText.includes("node not ready 2")`),
-		until(`document.querySelector(".waits").innerText.includes("not ready for")`),
-		press(find(".cell.x")), until(`document.querySelector(".panel").innerText.includes("The node is not ready for")`))
+	b.Does("the cut nodes", chrome.Until(chrome.Count(".cell.x")+" === 2"), chrome.Until(`document.querySelector(".legend").innerText.includes("node not ready 2")`),
+		chrome.Until(`document.querySelector(".waits").innerText.includes("not ready for")`),
+		chrome.Press(chrome.Find(".cell.x")), chrome.Until(`document.querySelector(".panel").innerText.includes("The node is not ready for")`))
 	b.accessible("cut nodes")
-	b.does("a cut node", press(find(".panel h3 a")), until(`document.querySelector("h2")?.innerText === "Sets on this node" && document.body.innerText.includes("Kubelet stopped posting node status")`))
-	b.quiet()
+	b.Does("a cut node", chrome.Press(chrome.Find(".panel h3 a")), chrome.Until(`document.querySelector("h2")?.innerText === "Sets on this node" && document.body.innerText.includes("Kubelet stopped posting node status")`))
+	b.Quiet()
 }

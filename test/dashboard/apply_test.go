@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"everynode.dev/everynode/test/chrome"
 	"everynode.dev/everynode/test/harness"
 )
 
@@ -34,11 +35,11 @@ func onePolicy(s *harness.Space) string {
 // refused tries to apply the plan that is shown, is refused for a reason, and shows the new plan.
 func (b *browser) refused(reason, counts string) {
 	b.t.Helper()
-	b.does("a plan that does not hold: "+reason, press(find("[data-plan] button.main")), chromedp.WaitVisible("dialog [data-stale]"),
-		until(fmt.Sprintf("document.querySelector('dialog [data-stale]').innerText.includes(%q)", reason)),
-		until(`!document.querySelector("dialog").innerText.includes("was edited")`),
-		press(named("dialog .buttons button", "Show the new plan")),
-		until(fmt.Sprintf(`!document.querySelector("dialog") && document.querySelector("[data-plan]").innerText.includes(%q)`, counts)))
+	b.Does("a plan that does not hold: "+reason, chrome.Press(chrome.Find("[data-plan] button.main")), chromedp.WaitVisible("dialog [data-stale]"),
+		chrome.Until(fmt.Sprintf("document.querySelector('dialog [data-stale]').innerText.includes(%q)", reason)),
+		chrome.Until(`!document.querySelector("dialog").innerText.includes("was edited")`),
+		chrome.Press(chrome.Named("dialog .buttons button", "Show the new plan")),
+		chrome.Until(fmt.Sprintf(`!document.querySelector("dialog") && document.querySelector("[data-plan]").innerText.includes(%q)`, counts)))
 }
 
 // images are the images of the pods of the space, by node.
@@ -82,10 +83,10 @@ func TestApplyThePlan(t *testing.T) {
 	s := shared.Cluster(t).Space(t, nodes)
 	s.Apply(advancedSet(s))
 	d := start(t, s)
-	b.does("the set at rest", log.Enable(), chromedp.Navigate(d.url), press(find(`table.sets a`)), until(count(".cell.g1")+" === 6"))
-	b.does("a plan", press(find(".foresight summary")), chromedp.WaitVisible(".foresight input.wide"),
-		enter(".foresight input.wide", harness.Image2), enter(".foresight input:not(.wide)", "2"), press(find(".foresight button[type=submit]")),
-		until(`(document.querySelector("[data-plan]")?.innerText || "").includes("4 recreate, 2 wait")`))
+	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a plan", chrome.Press(chrome.Find(".foresight summary")), chromedp.WaitVisible(".foresight input.wide"),
+		chrome.Enter(".foresight input.wide", harness.Image2), chrome.Enter(".foresight input:not(.wide)", "2"), chrome.Press(chrome.Find(".foresight button[type=submit]")),
+		chrome.Until(`(document.querySelector("[data-plan]")?.innerText || "").includes("4 recreate, 2 wait")`))
 
 	s.Taint(s.Nodes[0], corev1.Taint{Key: "dashboard-test", Effect: corev1.TaintEffectNoExecute})
 	running := func(pods int) { s.Poll("the pods run", func() error { return ready(t, s, pods) }) }
@@ -108,13 +109,13 @@ func TestApplyThePlan(t *testing.T) {
 	}
 
 	planned, saved := map[string]string{}, t.TempDir()
-	b.does("the verdicts of the plan", chromedp.Evaluate(`Object.fromEntries([...document.querySelectorAll(".cell")].map((c) => [c.dataset.node, c.getAttribute("aria-label").split(": ")[1]]))`, &planned))
-	b.does("the plan, played", press(named(".player button", "Play")), until(count(".cell.g5")+" === 2"), until(count(".cell.g1")+" === 4 && "+named(".player button", "Play")+" !== undefined"))
-	b.does("the plan, applied", press(find("[data-plan] button.main")), chromedp.WaitVisible("dialog[open] pre"),
-		until(`document.querySelector("dialog pre").innerText.includes("the plan for `+s.Name+`/ads/`+set+` is still valid; nothing has been changed")`),
-		until(`document.querySelector("dialog h2").innerText === "Apply this plan to `+s.Name+`/ads/`+set+`?"`),
-		until(`document.querySelector("dialog .line code").innerText === "kubectl everynode apply -n `+s.Name+` --plan=plan.json"`))
-	b.does("the plan, saved", downloads.SetDownloadBehavior(downloads.SetDownloadBehaviorBehaviorAllow).WithDownloadPath(saved), press(named("dialog .line button", "Save plan.json")))
+	b.Does("the verdicts of the plan", chromedp.Evaluate(`Object.fromEntries([...document.querySelectorAll(".cell")].map((c) => [c.dataset.node, c.getAttribute("aria-label").split(": ")[1]]))`, &planned))
+	b.Does("the plan, played", chrome.Press(chrome.Named(".player button", "Play")), chrome.Until(chrome.Count(".cell.g5")+" === 2"), chrome.Until(chrome.Count(".cell.g1")+" === 4 && "+chrome.Named(".player button", "Play")+" !== undefined"))
+	b.Does("the plan, applied", chrome.Press(chrome.Find("[data-plan] button.main")), chromedp.WaitVisible("dialog[open] pre"),
+		chrome.Until(`document.querySelector("dialog pre").innerText.includes("the plan for `+s.Name+`/ads/`+set+` is still valid; nothing has been changed")`),
+		chrome.Until(`document.querySelector("dialog h2").innerText === "Apply this plan to `+s.Name+`/ads/`+set+`?"`),
+		chrome.Until(`document.querySelector("dialog .line code").innerText === "kubectl everynode apply -n `+s.Name+` --plan=plan.json"`))
+	b.Does("the plan, saved", downloads.SetDownloadBehavior(downloads.SetDownloadBehaviorBehaviorAllow).WithDownloadPath(saved), chrome.Press(chrome.Named("dialog .line button", "Save plan.json")))
 	s.Poll("the command of the dialog accepts the saved plan", func() error {
 		out, err := s.Plugin("apply", "--plan="+filepath.Join(saved, "plan.json"), "--dry-run")
 		if err == nil && !strings.Contains(out, "is still valid") {
@@ -122,11 +123,11 @@ func TestApplyThePlan(t *testing.T) {
 		}
 		return err
 	})
-	b.does("the change", press(find("dialog button.main")), until(`document.querySelector("dialog pre").innerText.includes("was edited")`), press(named("dialog .buttons button", "Close")))
-	b.does("the outcome", until(`(document.querySelector("[data-applied='as planned']")?.innerText || "").includes("4 of 4 nodes have come out as planned. The outcome is the plan.")`))
+	b.Does("the change", chrome.Press(chrome.Find("dialog button.main")), chrome.Until(`document.querySelector("dialog pre").innerText.includes("was edited")`), chrome.Press(chrome.Named("dialog .buttons button", "Close")))
+	b.Does("the outcome", chrome.Until(`(document.querySelector("[data-applied='as planned']")?.innerText || "").includes("4 of 4 nodes have come out as planned. The outcome is the plan.")`))
 	b.accessible("an applied plan")
 	s.Poll("each node has the image that the plan gave it", func() error { return asPlanned(planned, images(t, s)) })
-	b.quiet()
+	b.Quiet()
 }
 
 // asPlanned compares the verdicts of a plan with the images of pods.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"everynode.dev/everynode/internal/testing/fakecluster"
+	"everynode.dev/everynode/test/chrome"
 )
 
 // hostileTexts do harm as markup, as a script, as an address, or as an attribute.
@@ -102,7 +103,7 @@ func TestHostileTexts(t *testing.T) {
 		t.Helper()
 		var hacked bool
 		var found int
-		b.does(where, chromedp.Evaluate(`"hacked" in window`, &hacked), chromedp.Evaluate(strange, &found))
+		b.Does(where, chromedp.Evaluate(`"hacked" in window`, &hacked), chromedp.Evaluate(strange, &found))
 		if hacked || found > 0 {
 			t.Errorf("%s: a script ran: %t, and there are %d elements that a text made", where, hacked, found)
 		}
@@ -112,24 +113,24 @@ func TestHostileTexts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return until(fmt.Sprintf("[...document.querySelectorAll(%q)].some((e) => e.textContent.includes(%s))", selector, quoted))
+		return chrome.Until(fmt.Sprintf("[...document.querySelectorAll(%q)].some((e) => e.textContent.includes(%s))", selector, quoted))
 	}
-	b.does("the list", log.Enable(), chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"))
+	b.Does("the list", log.Enable(), chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"))
 	harmless("the list")
-	b.does("the set", press(find("table.sets a")), until(fmt.Sprintf("%s === %d", count(".cell"), len(texts))))
+	b.Does("the set", chrome.Press(chrome.Find("table.sets a")), chrome.Until(fmt.Sprintf("%s === %d", chrome.Count(".cell"), len(texts))))
 	harmless("the set")
-	b.does("groups by a label", chromedp.SetValue(".tools select", "label"), chromedp.Evaluate(`document.querySelector(".tools select").dispatchEvent(new Event("change", {bubbles: true}))`, nil),
-		until(fmt.Sprintf("%s === %d", count(".group"), len(texts))))
+	b.Does("groups by a label", chromedp.SetValue(".tools select", "label"), chromedp.Evaluate(`document.querySelector(".tools select").dispatchEvent(new Event("change", {bubbles: true}))`, nil),
+		chrome.Until(fmt.Sprintf("%s === %d", chrome.Count(".group"), len(texts))))
 	harmless("groups")
 	for _, text := range texts {
 		quoted, _ := json.Marshal(text)
 		cell := fmt.Sprintf("[...document.querySelectorAll('.cell')].find((c) => c.dataset.node === %s)", quoted)
-		b.does("the panel of "+text, shows("td", text), shows(".group h3", text), press(cell), shows(".panel h3 a", text), shows(".panel td code", text), enter(".tools input[type=search]", text))
+		b.Does("the panel of "+text, shows("td", text), shows(".group h3", text), chrome.Press(cell), shows(".panel h3 a", text), shows(".panel td code", text), chrome.Enter(".tools input[type=search]", text))
 		harmless("the panel of " + text)
-		b.does("the node "+text, press(find(".panel h3 a")), shows("h1", text), shows("td code", text), shows("li code", text), shows("p", text+"="+text))
+		b.Does("the node "+text, chrome.Press(chrome.Find(".panel h3 a")), shows("h1", text), shows("td code", text), shows("li code", text), shows("p", text+"="+text))
 		harmless("the node " + text)
-		b.does("back", chromedp.NavigateBack(), until(fmt.Sprintf("%s === %d", count(".cell"), len(texts))),
+		b.Does("back", chromedp.NavigateBack(), chrome.Until(fmt.Sprintf("%s === %d", chrome.Count(".cell"), len(texts))),
 			chromedp.SetValue(".tools select", "label"), chromedp.Evaluate(`document.querySelector(".tools select").dispatchEvent(new Event("change", {bubbles: true}))`, nil))
 	}
-	b.quiet()
+	b.Quiet()
 }

@@ -11,7 +11,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -44,7 +46,39 @@ var shared = harness.Shared{Options: func() (harness.Options, error) {
 	return harness.Options{Nodes: allNodes, Controller: harness.Everynode, Advanced: true, Sim: &p}, nil
 }}
 
-func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
+func TestMain(m *testing.M) {
+	begun := time.Now()
+	code := shared.Run(m)
+	if err := stamp(begun); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// built is the page of which the pictures are.
+const built = "../../internal/cli/dashboard/static"
+
+// stamp notes of which page the pictures are, if all of them were taken in this run. hack/tools/web compares it with the page.
+func stamp(begun time.Time) error {
+	if *pictures == "" {
+		return nil
+	}
+	names, err := filepath.Glob(filepath.Join(*pictures, "dashboard-*.png"))
+	for _, name := range names {
+		taken, err := os.Stat(name)
+		if err != nil || taken.ModTime().Before(begun) {
+			return err // it is older: take all of them with make pictures
+		}
+	}
+	sum := sha256.New()
+	for _, name := range []string{"app.css", "app.js", "index.html"} {
+		data, readErr := os.ReadFile(filepath.Join(built, name))
+		sum.Write(data)
+		err = errors.Join(err, readErr)
+	}
+	return errors.Join(err, os.WriteFile(filepath.Join(*pictures, "dashboard.sha256"), fmt.Appendf(nil, "%x\n", sum.Sum(nil)), 0o644))
+}
 
 // dashboard is a running dashboard, and a session with it.
 type dashboard struct {

@@ -20,9 +20,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"everynode.dev/everynode/internal/cli/command"
 	cli "everynode.dev/everynode/internal/cli/dashboard"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/testing/fakecluster"
+	"everynode.dev/everynode/test/chrome"
 )
 
 const (
@@ -70,12 +72,12 @@ func measurePage(b *testing.B, cells int) {
 	<-watched
 	w := browse(b)
 	var received atomic.Int64
-	chromedp.ListenTarget(w.ctx, func(event any) {
+	chromedp.ListenTarget(w.Ctx, func(event any) {
 		if e, ok := event.(*network.EventDataReceived); ok {
 			received.Add(e.DataLength)
 		}
 	})
-	w.does("the session", network.Enable(), chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"), chromedp.Navigate("about:blank"),
+	w.Does("the session", network.Enable(), chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"), chromedp.Navigate("about:blank"),
 		chromedp.ActionFunc(func(ctx context.Context) error {
 			_, err := page.AddScriptToEvaluateOnNewDocument(painted).Do(ctx)
 			return err
@@ -83,20 +85,20 @@ func measurePage(b *testing.B, cells int) {
 	received.Store(0)
 	base, _, _ := strings.Cut(address, "#")
 	var first, picture float64
-	w.does("the picture", chromedp.Navigate(base+"#/set/default/ads/"+set), until(`window.paintedAt > 0 && [...document.querySelectorAll("[role=status]")].some((e) => e.innerText === "`+fmt.Sprint(cells)+` nodes")`),
+	w.Does("the picture", chromedp.Navigate(base+"#/set/default/ads/"+set), chrome.Until(`window.paintedAt > 0 && [...document.querySelectorAll("[role=status]")].some((e) => e.innerText === "`+fmt.Sprint(cells)+` nodes")`),
 		chromedp.Evaluate(`performance.getEntriesByName("first-contentful-paint")[0].startTime`, &first), chromedp.Evaluate(`window.paintedAt`, &picture))
 	b.ReportMetric(first, "ms-first-paint")
 	b.ReportMetric(picture, "ms-picture")
 	b.ReportMetric(float64(received.Load())/1024, "KB-page")
 	received.Store(0)
-	w.does("counting frames", performance.Enable().WithTimeDomain(performance.EnableTimeDomainThreadTicks), chromedp.Evaluate(countFrames, nil))
+	w.Does("counting frames", performance.Enable().WithTimeDomain(performance.EnableTimeDomainThreadTicks), chromedp.Evaluate(countFrames, nil))
 	computed := w.computed()
 	begun := time.Now()
 	changed := changePods(b, cluster, cells)
 	b.ReportMetric(float64(received.Load())/1024/time.Since(begun).Seconds(), "KB/s")
 	b.ReportMetric(float64(changed)/time.Since(begun).Seconds(), "changes/s")
 	var counted frames
-	w.does("the frames", chromedp.Evaluate(`counted`, &counted))
+	w.Does("the frames", chromedp.Evaluate(`counted`, &counted))
 	if counted.Due == 0 {
 		b.Fatal("the browser has drawn no frame")
 	}
@@ -109,7 +111,7 @@ func measurePage(b *testing.B, cells int) {
 // computed is for how many seconds the main thread of the page has computed. Time in which it waited for a processor does not count.
 func (b *browser) computed() (seconds float64) {
 	b.t.Helper()
-	b.does("the time that the page has computed", chromedp.ActionFunc(func(ctx context.Context) error {
+	b.Does("the time that the page has computed", chromedp.ActionFunc(func(ctx context.Context) error {
 		all, err := performance.GetMetrics().Do(ctx)
 		for _, m := range all {
 			if m.Name == "TaskDuration" {
@@ -127,7 +129,7 @@ func serve(ctx context.Context, b testing.TB, cluster *fakecluster.Cluster) stri
 	out, in := io.Pipe()
 	cluster.Options.Out = in
 	program := func(o *options.Options) *cobra.Command {
-		return cli.New(o, func(*options.Options) *cobra.Command { return &cobra.Command{} })
+		return cli.New(o, command.Root)
 	}
 	go func() {
 		_ = in.CloseWithError(cluster.RunUntil(ctx, program, "--listen", "127.0.0.1:0", "--open=false"))

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"everynode.dev/everynode/test/chrome"
 	"everynode.dev/everynode/test/harness"
 )
 
@@ -61,7 +62,7 @@ func every(text string) string {
 // slide moves the slider of the playback to a part of its way.
 func slide(part float64) chromedp.Action {
 	return chromedp.Evaluate(fmt.Sprintf(`((e) => { e.value = Number(e.min) + %g * (e.max - e.min); e.dispatchEvent(new Event("input", {bubbles: true})); })(%s)`,
-		part, find(".playback input[type=range]")), nil)
+		part, chrome.Find(".playback input[type=range]")), nil)
 }
 
 // TestPlayback plays a rollout back: the picture is the old one, then those in between, then the newest, and is live again after that. A time in which the cluster
@@ -72,7 +73,7 @@ func TestPlayback(t *testing.T) {
 	s := c.Space(t, nodes)
 	s.Run(set, harness.WithBudget("2", "0"))
 	d := start(t, s)
-	b.does("the set at rest", log.Enable(), chromedp.Navigate(d.url), press(find(`table.sets a`)), until(count(".cell.g1")+" === 6"))
+	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	var old recorded
 	s.Poll("the recording has begun", func() (err error) { old, err = d.past(); return err })
 	s.Update(set, harness.WithImage(harness.Image2))
@@ -85,17 +86,17 @@ func TestPlayback(t *testing.T) {
 	})
 	before, after := old.States[old.Base[0]].R, now.States[len(now.States)-1].R
 
-	b.does("the begin", press(named(".actions button", "Play back the last hours")), chromedp.WaitVisible(`[data-playback="shown"]`),
-		until(every("pod of revision "+before)), until(count(".cell.g1")+" === 6"),
-		until(`document.querySelector("h2 .badge").innerText === "at " + new Date(`+fmt.Sprint(now.Began)+`).toLocaleTimeString()`))
-	b.does("a node then", press(find(".cell")), until(`document.querySelector(".panel").innerText.includes("pod of revision `+before+`")`), press(find(".panel button")))
-	b.does("the first change", press(named(".playback button", "Next change")), until(count(".cell:not(.g1)")+" > 0"))
-	b.picture("dashboard-playback")
+	b.Does("the begin", chrome.Press(chrome.Named(".actions button", "Play back the last hours")), chromedp.WaitVisible(`[data-playback="shown"]`),
+		chrome.Until(every("pod of revision "+before)), chrome.Until(chrome.Count(".cell.g1")+" === 6"),
+		chrome.Until(`document.querySelector("h2 .badge").innerText === "at " + new Date(`+fmt.Sprint(now.Began)+`).toLocaleTimeString()`))
+	b.Does("a node then", chrome.Press(chrome.Find(".cell")), chrome.Until(`document.querySelector(".panel").innerText.includes("pod of revision `+before+`")`), chrome.Press(chrome.Find(".panel button")))
+	b.Does("the first change", chrome.Press(chrome.Named(".playback button", "Next change")), chrome.Until(chrome.Count(".cell:not(.g1)")+" > 0"))
+	b.picture("dashboard-playback", 850)
 	b.accessible("a playback")
-	b.does("the rest, played", press(named(".playback button", "Play")), slide(0.97), press(named(".playback button", "Play")),
-		until(every("pod of revision "+after)+" && "+count(".cell.g1")+" === 6"), until(named(".playback button", "Play")+" !== undefined"))
-	b.does("the begin, by the keyboard", chromedp.Focus(".playback input[type=range]"), chromedp.KeyEvent(kb.Home), until(every("pod of revision "+before)))
-	b.does("live", press(named(".playback button", "Back to live")), until(count("[data-playback]")+" === 0 && "+every("pod ready")))
+	b.Does("the rest, played", chrome.Press(chrome.Named(".playback button", "Play")), slide(0.97), chrome.Press(chrome.Named(".playback button", "Play")),
+		chrome.Until(every("pod of revision "+after)+" && "+chrome.Count(".cell.g1")+" === 6"), chrome.Until(chrome.Named(".playback button", "Play")+" !== undefined"))
+	b.Does("the begin, by the keyboard", chromedp.Focus(".playback input[type=range]"), chromedp.KeyEvent(kb.Home), chrome.Until(every("pod of revision "+before)))
+	b.Does("live", chrome.Press(chrome.Named(".playback button", "Back to live")), chrome.Until(chrome.Count("[data-playback]")+" === 0 && "+every("pod ready")))
 
 	c.Kill(t, "kube-apiserver")
 	s.Poll("nothing is recorded", func() error {
@@ -115,7 +116,7 @@ func TestPlayback(t *testing.T) {
 		return err
 	})
 	inside := float64(now.Gaps[0][0]+now.Gaps[0][1])/2 - float64(now.Began)
-	b.does("the gap", press(named(".actions button", "Play back the last hours")), chromedp.WaitVisible("[data-playback]"), slide(inside/float64(now.Until-now.Began)),
-		until(`document.querySelector("[data-playback='gap']")?.innerText.includes("Nothing is recorded from")`), until(every("not recorded")+" && "+count(".cell.g0")+" === 6"))
-	b.does("live again", press(named(".playback button", "Back to live")), until(every("pod ready")))
+	b.Does("the gap", chrome.Press(chrome.Named(".actions button", "Play back the last hours")), chromedp.WaitVisible("[data-playback]"), slide(inside/float64(now.Until-now.Began)),
+		chrome.Until(`document.querySelector("[data-playback='gap']")?.innerText.includes("Nothing is recorded from")`), chrome.Until(every("not recorded")+" && "+chrome.Count(".cell.g0")+" === 6"))
+	b.Does("live again", chrome.Press(chrome.Named(".playback button", "Back to live")), chrome.Until(every("pod ready")))
 }

@@ -137,11 +137,11 @@ func TestVersions(t *testing.T) {
 		// The page listens once it has been mounted.
 		return fmt.Sprintf(`((e) => !!document.querySelector("#app")._vnode && (e.value = %q, e.dispatchEvent(new Event("change")), true))(document.querySelector("select.versions"))`, version)
 	}
-	b.visit(url, at("v0.10.0/"), heading("Documentation"), `[...document.querySelectorAll("select.versions option")].map((o) => o.innerText).join() === "v0.10.0,v0.9.0,next"`)
-	b.visit(url+"v0.9.0/how.html", heading("How it works"), `document.body.innerText.includes("Text with <NAME> and {{name}} and {{name}}.")`)
-	b.until(choose("next"), at("next/how.html"), heading("How it works today"))
-	b.visit(url+"v0.10.0/new.html", heading("New in this version"))
-	b.until(choose("v0.9.0"), at("v0.9.0/"), heading("Documentation"))
-	b.visit(url+"next/repository/config/hidden.yaml.html", heading(".hidden.yaml"), "document.querySelector('pre').innerText.includes('text: \"```\"')")
-	b.quiet()
+	b.Does("a version", visits(url, at("v0.10.0/"), heading("Documentation"), `[...document.querySelectorAll("select.versions option")].map((o) => o.innerText).join() === "v0.10.0,v0.9.0,next"`)...)
+	b.Does("a version", visits(url+"v0.9.0/how.html", heading("How it works"), `document.body.innerText.includes("Text with <NAME> and {{name}} and {{name}}.")`)...)
+	b.Does("another version", untils(choose("next"), at("next/how.html"), heading("How it works today"))...)
+	b.Does("a version", visits(url+"v0.10.0/new.html", heading("New in this version"))...)
+	b.Does("another version", untils(choose("v0.9.0"), at("v0.9.0/"), heading("Documentation"))...)
+	b.Does("a version", visits(url+"next/repository/config/hidden.yaml.html", heading(".hidden.yaml"), "document.querySelector('pre').innerText.includes('text: \"```\"')")...)
+	b.Quiet()
 }

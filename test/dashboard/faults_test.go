@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/internal/testing/fakecluster"
+	"everynode.dev/everynode/test/chrome"
+)
+
+// imagine serves an imaginary cluster with one set for each name.
+func imagine(t *testing.T, letters string, names ...string) (cluster *fakecluster.Cluster, address string) {
+	t.Helper()
+	r := fakecluster.Roll{Name: names[0], Advanced: true, Letters: letters}
+	objects := r.Objects(t)
+	for _, name := range names[1:] {
+		r.Name = name
+		objects = append(append(append(objects, r.Pods()...), r.Revisions(t)...), r.Object())
+	}
+	cluster = fakecluster.New(t, objects...)
+	watched := cluster.Watched("pods")
+	address = serve(t.Context(), t, cluster)
+	<-watched
+	return cluster, address
+}
+
+// silence lets the first stream of a set stop after its first message, as if the connection were broken and nothing had closed it, and makes long waits short.
+const silence = `((send, wait) => {
+	window.streams = 0;
+	window.setTimeout = (f, ms) => wait(f, ms >= 10000 ? 300 : ms);
+	window.fetch = async (path, how) => {
+		const answer = await send(path, how);
+		if (!String(path).startsWith("api/set/stream") || ++streams > 1) return answer;
+		const reader = answer.body.getReader();
+		let first = true;
+		return new Response(new ReadableStream({
+			async pull(c) {
+				if (!first) return new Promise(() => {});
+				first = false;
+				how.signal.addEventListener("abort", () => c.error(new Error("aborted")));
+				c.enqueue((await reader.read()).value);
+			},
+		}));
+	};
+})(window.fetch.bind(window), window.setTimeout.bind(window))`
+
+// TestASilentConnection: a stream of which nothing arrives any more is not taken for a cluster in which nothing happens. The page reads again, and is right.
+func TestASilentConnection(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "uuu", set)
+	base, _, _ := strings.Cut(address, "#")
+	b.Does("a stream that stops", log.Enable(), chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"), chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(silence).Do(ctx)
+		return err
+	}), chromedp.Navigate("about:blank"), chromedp.Navigate(base+"#/set/default/ads/"+set), chrome.Until(chrome.Count(".cell.g1")+" === 3"))
+	changePod(t, cluster, 0, corev1.ConditionFalse)
+	b.Does("the change", chrome.Until("streams > 1 && "+chrome.Count(".cell.g1")+" === 2"))
+	b.Quiet()
+}
+
+// changePod sets the condition of readiness of the pod on a node.
+func changePod(t testing.TB, cluster *fakecluster.Cluster, node int, status corev1.ConditionStatus) {
+	t.Helper()
+	pods := cluster.Kubernetes.CoreV1().Pods("default")
+	pod, err := pods.Get(t.Context(), fmt.Sprintf("%s-node-%d-%s", set, node+1, fakecluster.NewHash[:3]), metav1.GetOptions{})
+	if err == nil {
+		pod.ResourceVersion, pod.Status.Conditions[0].Status = pod.ResourceVersion+"0", status
+		_, err = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAddresses: what was entered for one set does not stay on the page of another, and an address that is none leads to the list.
+func TestAddresses(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "oou", set, "other")
+	to := func(hash string) chromedp.Action {
+		return chromedp.Evaluate(fmt.Sprintf("location.hash = %q", hash), nil)
+	}
+	b.Does("a form", log.Enable(), chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"), to("#/set/default/ads/"+set), chrome.Press(chrome.Find(".foresight summary")),
+		chrome.Enter(".foresight input.wide", "registry.example/agent:3"), chrome.Enter(".tools input[type=search]", "node-1"))
+	b.Does("another set", to("#/set/default/ads/other"), chrome.Until(`document.querySelector("h1")?.innerText.includes("default/ads/other")`), chrome.Until(chrome.Count(".cell")+" === 3"))
+	var image, search string
+	b.Does("its form", chromedp.Value(".foresight input.wide", &image), chromedp.Value(".tools input[type=search]", &search))
+	if image != "registry.example/agent:2" || search != "" {
+		t.Errorf("the form of another set has the image %q, and searches for %q", image, search)
+	}
+	for _, hash := range []string{"#/set/%", "#/set/default", "#/set/default/ads", "#/set/default/ads/agent/x", "#/node", "#/node/%E0%A4%A", "#/none/x"} {
+		b.Does("the address "+hash, to(hash), chrome.Until(`!!document.querySelector("table.sets a")`), to("#/set/default/ads/other"), chrome.Until(chrome.Count(".cell")+" === 3"))
+	}
+	b.Quiet()
+}
+
+// TestLargePolicies: a policy of more than 16 KiB is planned; one that no API server stores is rejected with the name of the field.
+func TestLargePolicies(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "oou", set)
+	grow := func(bytes int) chromedp.Action {
+		return chromedp.Evaluate(fmt.Sprintf(`((e) => { e.value = e.value.replace(/#x*\n/, "") .replace("spec:", "#" + "x".repeat(%d) + "\nspec:"); e.dispatchEvent(new Event("input", {bubbles: true})); })(%s)`,
+			bytes, chrome.Find(".foresight textarea")), nil)
+	}
+	plan := chrome.Press(chrome.Find(".foresight button[type=submit]"))
+	b.Does("the editor", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Find(".foresight summary")),
+		chrome.Press(chrome.Find(".foresight input[type=checkbox]")), chrome.Until(`document.querySelector(".foresight textarea").value.includes("spec:")`))
+	b.Does("a large policy", grow(100_000), plan, chrome.Until(`(document.querySelector("[data-plan]")?.innerText || "").includes("This is a plan")`))
+	b.Does("one that is too large", grow(2<<20), plan, chrome.Until(`document.querySelector(".foresight [role=alert]")?.innerText.startsWith("Rollout policy: it has 2")`))
+	b.Does("a large policy again", grow(50_000), plan, chrome.Until(`!document.querySelector(".foresight [role=alert]") && document.querySelector("[data-plan]")`))
+	b.Quiet()
+}
+
+// TestTheOtherPagesAreAccessible checks the pages that no other test checks: those about what is not there, a picture that is drawn, an open comparison, and a phone.
+func TestTheOtherPagesAreAccessible(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, strings.Repeat("u", 2100)+"oO", set, "other")
+	base, _, _ := strings.Cut(address, "#")
+	b.Does("a set that is drawn", chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"), chromedp.Navigate(base+"#/set/default/ads/"+set), chromedp.WaitVisible("[data-picture=canvas]"),
+		chromedp.Focus("canvas"), chromedp.KeyEvent("\r"), chromedp.WaitVisible(".panel"), chrome.Press(chrome.Named("td button", "from 1")), chromedp.WaitVisible("pre.diff"))
+	b.accessible("a set that is drawn")
+	b.Does("a phone", emulation.SetDeviceMetricsOverride(390, 844, 1, true))
+	b.accessible("a set on a phone")
+	var tooWide bool
+	b.Does("its width", chromedp.Evaluate(wide, &tooWide))
+	if tooWide {
+		t.Error("the page of a set is wider than a phone")
+	}
+	b.Does("a set that does not exist", emulation.ClearDeviceMetricsOverride(), chromedp.Navigate(base+"#/set/default/ads/none"), chrome.Until(`document.body.innerText.includes("it does not exist")`))
+	b.accessible("a set that does not exist")
+	b.Does("a set that is deleted", chromedp.Navigate(base+"#/set/default/ads/other"), chromedp.WaitVisible("[data-picture]"))
+	sets := cluster.Dynamic.Resource(fakecluster.Roll{Name: "other", Advanced: true}.Object().GroupVersionKind().GroupVersion().WithResource("daemonsets")).Namespace("default")
+	if err := sets.Delete(t.Context(), "other", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.Does("its page", chrome.Until(`document.body.innerText.includes("The set was deleted.")`))
+	b.accessible("a set that is deleted")
+	b.Does("a session that has ended", chromedp.Navigate("about:blank"), chromedp.Navigate(base+"#token=wrong"), chrome.Until(`document.querySelector("h1")?.innerText === "The page cannot be shown"`))
+	b.accessible("a page that cannot be shown")
+}
