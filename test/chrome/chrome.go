@@ -6,6 +6,7 @@ package chrome
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -156,7 +157,7 @@ func Until(expression string) chromedp.Action {
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("waiting for %s: %w (%v)", expression, ctx.Err(), err)
+				return fmt.Errorf("waiting for %s: %w", expression, errors.Join(ctx.Err(), err))
 			case <-pace.C:
 			}
 		}

@@ -40,7 +40,8 @@ func (o *outlook) next() string {
 }
 
 func (o *outlook) action() string {
-	acting, working, queued, held, most := 0, 0, 0, map[rollout.VerdictKind]int{}, rollout.UpToDate
+	acting, working, queued, held := 0, 0, 0, map[rollout.VerdictKind]int{}
+	var most rollout.VerdictKind // of those that are held
 	for _, v := range o.verdicts {
 		switch group := v.Kind.Group(); {
 		case group == rollout.GroupActing:
