@@ -139,12 +139,12 @@ func (g *Guard) decide(ctx context.Context, other bool) (again bool) {
 }
 
 // ask gives the probe a new generation and waits a moment for another controller to observe it. If a policy or a webhook of others refuses that, the present
-// generation is enough, if no other controller has observed it: an active one observes every DaemonSet. Otherwise a webhook that is down would keep a new leader
-// from creating the pods that the webhook itself may need.
+// generation is enough, if no other controller has observed it although its status can be written: an active one observes every DaemonSet. Otherwise a webhook
+// that is down would keep a new leader from creating the pods that the webhook itself may need.
 func (g *Guard) ask(ctx context.Context) (other bool, err error) {
 	probe, err := g.touch(ctx)
 	if err != nil {
-		if probe == nil || probe.Status.ObservedGeneration >= probe.Generation {
+		if probe == nil || probe.Status.ObservedGeneration >= probe.Generation || !g.statusIsOpen(ctx, probe) {
 			return false, err
 		}
 		klog.FromContext(ctx).Error(err, "The probe keeps its generation: waiting whether another controller observes it")
@@ -197,6 +197,13 @@ func (g *Guard) touch(ctx context.Context) (*appsv1.DaemonSet, error) {
 		return probe, fmt.Errorf("giving the probe %s/%s a new generation: %w", g.namespace, everynode.ProbeName, err)
 	}
 	return raised, nil
+}
+
+// statusIsOpen reports whether the status of the probe can be written, so that another controller could report what it has observed. It writes nothing.
+func (g *Guard) statusIsOpen(ctx context.Context, probe *appsv1.DaemonSet) bool {
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"observedGeneration":%d}}`, probe.UID, probe.Generation)
+	_, err := g.client.AppsV1().DaemonSets(g.namespace).Patch(ctx, probe.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
+	return err == nil
 }
 
 func (g *Guard) probe() *corev1.ObjectReference {

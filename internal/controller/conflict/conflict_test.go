@@ -29,6 +29,8 @@ type cluster struct {
 	other bool
 	// down makes every request fail, refused every change of the probe.
 	down, refused bool
+	// closed makes every change of the probe's status fail, by whomever.
+	closed bool
 	asks          int
 	// settled counts how often the writes of the other were waited for.
 	settled int
@@ -49,8 +51,8 @@ func start(t *testing.T, other bool) *cluster {
 		return false, nil, nil
 	})
 	client.PrependReactor("*", "daemonsets", c.refuse)
-	client.PrependReactor("patch", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return c.raise(client)
+	client.PrependReactor("patch", "daemonsets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		return c.raise(client, action)
 	})
 	client.PrependReactor("get", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return c.observe(client)
@@ -104,9 +106,15 @@ func (c *cluster) probe(client *fake.Clientset) *appsv1.DaemonSet {
 	return obj.(*appsv1.DaemonSet).DeepCopy()
 }
 
-func (c *cluster) raise(client *fake.Clientset) (bool, runtime.Object, error) {
+func (c *cluster) raise(client *fake.Clientset, action clienttesting.Action) (bool, runtime.Object, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if action.GetSubresource() == "status" {
+		if c.closed {
+			return true, nil, apierrors.NewInternalError(errors.New(`failed calling webhook "workloads.example": connection refused`))
+		}
+		return true, c.probe(client), nil
+	}
 	c.asks++
 	p := c.probe(client)
 	if c.refused {
@@ -127,7 +135,7 @@ func (c *cluster) observe(client *fake.Clientset) (bool, runtime.Object, error) 
 	if p == nil {
 		return false, nil, nil
 	}
-	if c.other {
+	if c.other && !c.closed {
 		p.Status.ObservedGeneration = p.Generation
 	}
 	return true, p, client.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("daemonsets"), p, "ns")
@@ -233,6 +241,22 @@ func TestAProbeThatMayNotBeChangedAndWasObserved(t *testing.T) {
 	}
 	if c.guard.MayWrite() {
 		t.Error("may write although it is not known whether the other controller is active")
+	}
+}
+
+// TestAProbeThatNoControllerCanObserve: where the status cannot be written either, that nobody has observed the probe shows nothing.
+func TestAProbeThatNoControllerCanObserve(t *testing.T) {
+	c := start(t, false)
+	c.next(t)
+	c.set(func() { c.other, c.refused, c.closed = true, true, true })
+	c.lead(t)
+	for range 100 {
+		if c.clock.HasWaiters() {
+			c.clock.Step(time.Second)
+		}
+	}
+	if c.guard.MayWrite() {
+		t.Error("may write although another controller is active, and cannot show it")
 	}
 }
 
