@@ -31,7 +31,7 @@ type cluster struct {
 	down, refused bool
 	// closed makes every change of the probe's status fail, by whomever.
 	closed bool
-	asks          int
+	asks   int
 	// settled counts how often the writes of the other were waited for.
 	settled int
 	guard   *Guard
