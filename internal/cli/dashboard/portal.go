@@ -34,6 +34,8 @@ const (
 	// reviewPatience is the timeout of a token review, startPatience the timeout of the first read of the cluster.
 	reviewPatience = 10 * time.Second
 	startPatience  = time.Minute
+	// mostPlansOfAll is the maximum number of requests with a plan at a time, of all sessions: each may need some hundred MiB.
+	mostPlansOfAll = 4
 	// mostReviews is the maximum number of tokens that are checked at a time, mostOfUser that of sessions of one user.
 	mostReviews = 8
 	mostOfUser  = 3
@@ -64,6 +66,8 @@ type portal struct {
 	// ctx is the context of the program: sessions outlive the request that begins them.
 	ctx     context.Context
 	reviews chan struct{}
+	// plans are the places of requests with a plan.
+	plans chan struct{}
 	// pace is the time between two checks of a session, most the maximum number of sessions.
 	pace time.Duration
 	most int
