@@ -53,7 +53,8 @@ func Start(t testing.TB, suite string, more ...chromedp.ExecAllocatorOption) *Br
 	if program == "" {
 		t.Skip("SKIPPED: the page needs a browser, and there is no Chromium: install it, on Debian with apt-get install chromium, and run make test SUITE=" + suite)
 	}
-	how := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.WindowSize(width, 900), chromedp.WSURLReadTimeout(Patience))
+	how := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.WindowSize(width, 900), chromedp.WSURLReadTimeout(Patience),
+		chromedp.Flag("force-prefers-reduced-motion", true)) // a screenshot is not of something in between
 	if os.Geteuid() == 0 {
 		how = append(how, chromedp.NoSandbox) // Chromium's sandbox does not run as root
 	}
