@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -53,6 +55,25 @@ func TestThePageIsBuiltFromItsSource(t *testing.T) {
 	}
 	if packed.Len() > most {
 		t.Errorf("the page has %d bytes when it is compressed, and may have %d", packed.Len(), most)
+	}
+}
+
+// TestPicturesAreNoOlder: the screenshots in docs are of this page.
+func TestPicturesAreNoOlder(t *testing.T) {
+	sum := sha256.New()
+	for _, name := range []string{"app.css", "app.js", "index.html"} {
+		data, err := os.ReadFile(filepath.Join(root, target, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Write(data)
+	}
+	noted, err := os.ReadFile(filepath.Join(root, "docs/images/dashboard.sha256"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := fmt.Sprintf("%x\n", sum.Sum(nil)); string(noted) != now {
+		t.Error("the screenshots docs/images/dashboard-*.png are of another page: run make pictures, and look at them")
 	}
 }
 
