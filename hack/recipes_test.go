@@ -328,6 +328,7 @@ func TestRecipeOfAnAnnotation(t *testing.T) {
 func annotationExceptions() exceptions {
 	return exceptions{
 		"it became a field in v1beta1":             {"internal/cli/migrate/translate.go", "internal/webhook/conversion/scaling.go", "internal/webhook/validation/strategy.go"},
+		"an eviction asks the webhook":             {"internal/webhook/evictions.go"},
 		"two of them exclude each other":           {"internal/webhook/validation/annotations.go"},
 		"it needs a feature gate, and says so":     {"internal/controller/daemonset/predownload.go"},
 		"it shows the value, with where it is set": {"internal/cli/explain/values.go", "internal/cli/plan/warnings.go"},

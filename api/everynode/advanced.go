@@ -36,6 +36,10 @@ const (
 	// MarkForAutoscaler is whether new pods of the set get the annotation AutoscalerDaemonPod. The default is "true". If the template has that annotation,
 	// the template decides. Pods that exist are not changed.
 	MarkForAutoscaler = Domain + "/mark-for-autoscaler"
+	// LeaveLast makes the pods of the set leave a node last that is removed, in a namespace with the label KeepDaemonPods: while pods of other workloads are on
+	// the node, an eviction is answered with 429, so that the tool tries again. The value is for how many seconds at most, from the first eviction of the pod. Without it these pods leave in
+	// any order. Pods that come back to the node, because they tolerate its taints, stay in any case.
+	LeaveLast = Domain + "/leave-last-seconds"
 )
 
 // Annotations on the template of an Advanced DaemonSet.
@@ -75,6 +79,9 @@ const (
 
 // MarkForAutoscalerValue is the value of MarkForAutoscaler.
 var MarkForAutoscalerValue = annotation.Of(annotation.Rule{Key: MarkForAutoscaler, For: annotation.AdvancedOnly, Want: `"true" or "false"`}, annotation.Bool)
+
+// LeaveLastValue is the value of LeaveLast.
+var LeaveLastValue = annotation.Of(annotation.Rule{Key: LeaveLast, For: annotation.AdvancedOnly, Want: "a whole number of seconds from 1"}, annotation.WholeFrom(1))
 
 // InPlaceGraceValue is the value of InPlaceGrace.
 var InPlaceGraceValue = annotation.Of(annotation.Rule{

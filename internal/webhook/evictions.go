@@ -5,18 +5,26 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/kruise"
 )
 
@@ -25,14 +33,30 @@ import (
 // answer they try again, or abort.
 //
 // A pod stays only where it would come back: on a node with a taint that it does not tolerate, as one that an autoscaler removes, it is evicted, because such
-// tools wait until it is gone.
+// tools wait until it is gone. If its set asks for that (everynode.LeaveLast), it is evicted after the pods of other workloads.
 type evictions struct {
 	client corev1client.CoreV1Interface
+	sets   dynamic.NamespaceableResourceInterface
 	turns  *turns
+	clock  clock.PassiveClock
+
+	mu sync.Mutex
+	// refused is when an eviction of a pod was first answered with 429. It is lost with the process, and each replica counts by itself: the pod then waits
+	// for longer, by the same time at most.
+	refused map[types.UID]time.Time
 }
 
-func newEvictions(client corev1client.CoreV1Interface) *evictions {
-	return &evictions{client: client, turns: &turns{free: checksAtOnce, atMost: waitingChecks, waiting: map[string][]chan struct{}{}}}
+// forgetAfter is how long the first eviction of a pod is remembered that is not evicted any more.
+const forgetAfter = 24 * time.Hour
+
+// evictAgain is when a client may try an eviction again.
+const evictAgain = 5 * time.Second
+
+func newEvictions(client corev1client.CoreV1Interface, sets dynamic.Interface) *evictions {
+	return &evictions{
+		client: client, sets: sets.Resource(schema.GroupVersionResource{Group: kruise.Group, Version: kruise.VersionStored, Resource: kruise.Resource}),
+		turns: &turns{free: checksAtOnce, atMost: waitingChecks, waiting: map[string][]chan struct{}{}}, clock: clock.RealClock{}, refused: map[types.UID]time.Time{},
+	}
 }
 
 // Handle implements admission.Handler. If it cannot decide, it allows the eviction, because the client requested it.
@@ -45,16 +69,88 @@ func (e *evictions) Handle(ctx context.Context, request admission.Request) admis
 	}
 	defer e.turns.leave()
 	pod, err := e.client.Pods(request.Namespace).Get(ctx, request.Name, metav1.GetOptions{})
-	if err != nil || !runsForNode(pod) || !e.tolerated(ctx, pod) {
+	if err != nil || !runsForNode(pod) {
 		return admission.Allowed("") // without the pod, the API server itself says that it is not there
 	}
 	owner := metav1.GetControllerOf(pod).Name
+	if !e.tolerated(ctx, pod) {
+		return e.leave(ctx, pod, owner)
+	}
 	response := admission.Denied("")
 	response.Result = &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 		Message: fmt.Sprintf("the pod belongs to its node, as a pod of the Advanced DaemonSet %s, and is not evicted: delete it to have it replaced", owner),
 	}
 	return response
+}
+
+// leave answers the eviction of a pod that does not come back to its node.
+func (e *evictions) leave(ctx context.Context, pod *corev1.Pod, owner string) admission.Response {
+	wait, asked := e.leavesLast(ctx, pod, owner)
+	if !asked {
+		return admission.Allowed("")
+	}
+	others := e.others(ctx, pod)
+	if others == 0 || !e.waits(pod.UID, wait) {
+		return admission.Allowed("")
+	}
+	counted := "1 pod of another workload is"
+	if others > 1 {
+		counted = fmt.Sprintf("%d pods of other workloads are", others)
+	}
+	response := admission.Denied("")
+	response.Result = &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests,
+		Details: &metav1.StatusDetails{RetryAfterSeconds: int32(evictAgain.Seconds())},
+		Message: fmt.Sprintf("the Advanced DaemonSet %s asks with the annotation %s that its pods leave last, for %v at most: %s on node %s",
+			owner, everynode.LeaveLast, wait, counted, pod.Spec.NodeName),
+	}
+	return response
+}
+
+// leavesLast returns for how long, at most, pods of a set leave after those of other workloads; asked is false if the set does not ask for that, or cannot be read.
+func (e *evictions) leavesLast(ctx context.Context, pod *corev1.Pod, owner string) (wait time.Duration, asked bool) {
+	set, err := e.sets.Namespace(pod.Namespace).Get(ctx, owner, metav1.GetOptions{})
+	if err != nil || set.GetUID() != metav1.GetControllerOf(pod).UID {
+		return 0, false
+	}
+	text, given := set.GetAnnotations()[everynode.LeaveLast]
+	seconds, valid := everynode.LeaveLastValue.Parse(text)
+	return time.Duration(seconds) * time.Second, given && valid
+}
+
+// others is how many pods of other workloads are on the node of a pod: none of a DaemonSet of any kind, which may leave last as well, no static pod, and none that has ended.
+func (e *evictions) others(ctx context.Context, pod *corev1.Pod) (n int) {
+	found, err := e.client.Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", pod.Spec.NodeName).String(), ResourceVersion: "0", // what a cache of the API server knows is good enough
+	})
+	if err != nil {
+		return 0
+	}
+	for i := range found.Items {
+		p := &found.Items[i]
+		owner := metav1.GetControllerOf(p)
+		_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
+		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		if p.Spec.NodeName == pod.Spec.NodeName && !static && !ended && (owner == nil || owner.Kind != kruise.Kind) {
+			n++
+		}
+	}
+	return n
+}
+
+// waits reports whether a pod still waits for others to leave, and remembers when that began.
+func (e *evictions) waits(pod types.UID, atMost time.Duration) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock.Now()
+	maps.DeleteFunc(e.refused, func(_ types.UID, since time.Time) bool { return now.Sub(since) > forgetAfter })
+	since, known := e.refused[pod]
+	if !known {
+		e.refused[pod] = now
+		return true
+	}
+	return now.Sub(since) < atMost
 }
 
 // tolerated reports whether a pod would be created again on its node. The manager has the right to list nodes, but not to get one.

@@ -5,15 +5,23 @@ package webhook
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"everynode.dev/everynode/api/everynode"
 )
 
 func TestEvictions(t *testing.T) {
@@ -65,7 +73,7 @@ func TestEvictions(t *testing.T) {
 			objects = append(objects, n)
 		}
 		client := fake.NewClientset(objects...)
-		got := newEvictions(client.CoreV1()).Handle(t.Context(), admission.Request{AdmissionRequest: c.request})
+		got := newEvictions(client.CoreV1(), dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())).Handle(t.Context(), admission.Request{AdmissionRequest: c.request})
 		if got.Allowed == c.kept {
 			t.Errorf("%s: allowed is %t", name, got.Allowed)
 		}
@@ -76,8 +84,103 @@ func TestEvictions(t *testing.T) {
 	for verb, resource := range map[string]string{"get": "pods", "list": "nodes"} {
 		client := fake.NewClientset(owned("apps.kruise.io/v1beta1", "DaemonSet", corev1.PodRunning), cordoned)
 		client.PrependReactor(verb, resource, func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("down") })
-		if got := newEvictions(client.CoreV1()).Handle(t.Context(), admission.Request{AdmissionRequest: eviction}); !got.Allowed {
+		if got := newEvictions(client.CoreV1(), dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())).Handle(t.Context(), admission.Request{AdmissionRequest: eviction}); !got.Allowed {
 			t.Errorf("an eviction is refused because %s cannot be read", resource)
 		}
+	}
+}
+
+// TestLeaveLast: on a node with a taint that they do not tolerate, pods of a set that asks for it leave after those of other workloads, or when their time is over.
+func TestLeaveLast(t *testing.T) {
+	on := func(name, node, kind string, change func(*corev1.Pod)) *corev1.Pod {
+		yes := true
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name), OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "other", UID: "other", Controller: &yes}}},
+			Spec:       corev1.PodSpec{NodeName: node},
+		}
+		if change != nil {
+			change(p)
+		}
+		return p
+	}
+	ours := func(p *corev1.Pod) {
+		p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Name, p.OwnerReferences[0].UID = "apps.kruise.io/v1beta1", "agent", "set"
+	}
+	agent := on("agent", "a", "DaemonSet", ours)
+	web := on("web", "a", "ReplicaSet", nil)
+	removed := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}}}
+	set := func(uid, value string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet"}}
+		u.SetNamespace("ns")
+		u.SetName("agent")
+		u.SetUID(types.UID(uid))
+		if value != "" {
+			u.SetAnnotations(map[string]string{everynode.LeaveLast: value})
+		}
+		return u
+	}
+	eviction := admissionv1.AdmissionRequest{Operation: admissionv1.Create, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, SubResource: "eviction", Namespace: "ns", Name: "agent"}
+	start := func(set *unstructured.Unstructured, pods ...*corev1.Pod) (*evictions, *fake.Clientset, *clocktesting.FakePassiveClock, func() admission.Response) {
+		objects := []runtime.Object{agent, removed}
+		for _, p := range pods {
+			objects = append(objects, p)
+		}
+		client, clock := fake.NewClientset(objects...), clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+		sets := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), set)
+		e := newEvictions(client.CoreV1(), sets)
+		e.clock = clock
+		return e, client, clock, func() admission.Response { return e.Handle(t.Context(), admission.Request{AdmissionRequest: eviction}) }
+	}
+
+	_, client, _, evict := start(set("set", "300"), web)
+	if got := evict(); got.Allowed || got.Result.Code != http.StatusTooManyRequests || got.Result.Details.RetryAfterSeconds != 5 || !strings.Contains(got.Result.Message, "1 pod of another workload is on node a") {
+		t.Errorf("next to another pod: %+v", got)
+	}
+	if err := client.CoreV1().Pods("ns").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := evict(); !got.Allowed {
+		t.Errorf("when the other pod has gone: %+v", got)
+	}
+
+	e, _, clock, evict := start(set("set", "300"), web)
+	for _, c := range []struct {
+		after   time.Duration
+		allowed bool
+	}{{0, false}, {299 * time.Second, false}, {2 * time.Second, true}, {time.Hour, true}} {
+		clock.SetTime(clock.Now().Add(c.after))
+		if got := evict(); got.Allowed != c.allowed {
+			t.Errorf("%v later: allowed is %t", c.after, got.Allowed)
+		}
+	}
+	clock.SetTime(clock.Now().Add(2 * forgetAfter))
+	e.waits("another", time.Second)
+	if len(e.refused) != 1 {
+		t.Errorf("remembered: %v", e.refused)
+	}
+
+	for name, c := range map[string]struct {
+		set  *unstructured.Unstructured
+		pods []*corev1.Pod
+	}{
+		"the set does not ask":        {set("set", ""), []*corev1.Pod{web}},
+		"a value that cannot be read": {set("set", "5m"), []*corev1.Pod{web}},
+		"another set of the name":     {set("before", "300"), []*corev1.Pod{web}},
+		"nobody else":                 {set("set", "300"), nil},
+		"only pods that do not count": {set("set", "300"), []*corev1.Pod{
+			on("ds", "a", "DaemonSet", nil), on("second", "a", "DaemonSet", ours), on("web", "b", "ReplicaSet", nil),
+			on("static", "a", "Node", func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }),
+			on("job", "a", "Job", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+			on("failed", "a", "Job", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+		}},
+	} {
+		if _, _, _, evict := start(c.set, c.pods...); !evict().Allowed {
+			t.Errorf("%s: it is not evicted", name)
+		}
+	}
+	_, client, _, evict = start(set("set", "300"), web)
+	client.PrependReactor("list", "pods", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("down") })
+	if !evict().Allowed {
+		t.Error("it is not evicted although the pods of the node cannot be read")
 	}
 }

@@ -139,7 +139,7 @@ func Setup(mgr manager.Manager, o Options) (Ends, error) {
 		errs = append(errs, mgr.Add(keeper))
 	}
 	server := newServer(serverOptions, &DryRun{Client: dynamicClient})
-	server.Register(PathEvictions, &admission.Webhook{Handler: newEvictions(client.CoreV1()), WithContextFunc: withSender})
+	server.Register(PathEvictions, &admission.Webhook{Handler: newEvictions(client.CoreV1(), dynamicClient), WithContextFunc: withSender})
 	errs = append(errs, mgr.Add(server), mgr.Add(publisher), mgr.AddReadyzCheck("webhooks", startedWith(serves, server.StartedChecker())), mgr.AddReadyzCheck("published", publisher.Ready))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("webhooks: %w", err)

@@ -27,6 +27,7 @@ func lifeScenarios() []scenario {
 		{"native-set-of-the-same-name", 2, false, nativeBeside},
 		{"drain-evicts-the-pods", 2, false, drain},
 		{"drain-keeps-the-pods-where-asked-for", 2, false, drainKeeps},
+		{"drain-lets-the-pods-leave-last", 2, false, drainLeavesLast},
 	}
 }
 
@@ -141,6 +142,36 @@ func drainKeeps(s *stage) {
 	}
 	s.rolled(s.replaced(before, node))
 	s.Kubectl("uncordon", node)
+}
+
+// drainLeavesLast: on a node that is removed, pods of a set that asks for it are evicted when those of other workloads have gone.
+func drainLeavesLast(s *stage) {
+	s.Kubectl("label", "namespace", s.Name, everynode.KeepDaemonPods+"=true")
+	s.run(`metadata: {annotations: {everynode.dev/leave-last-seconds: "600"}}`)
+	before, node := s.uids(), s.Nodes[0]
+	s.Kubectl("taint", "node", node, "example.com/removed=now:NoSchedule")
+	other := fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: other, finalizers: [example.com/hold]},
+  spec: {nodeName: %q, tolerations: [{operator: Exists}], containers: [{name: other, image: "registry.example/agent:1"}]}}`, node)
+	if out, err := s.KubectlWith(other, "apply", "-f", "-"); err != nil {
+		s.t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := s.KubectlWith("", "drain", node, "--ignore-daemonsets", "--force", "--timeout=12s")
+	if err == nil {
+		s.t.Errorf("the node is drained although a pod of another workload is left:\n%s", out)
+	}
+	s.wantOutput(out, "leave last, for 10m0s at most: 1 pod of another workload is on node "+node)
+	if pod := podOf(s, node, before[node]); pod == nil || pod.DeletionTimestamp != nil {
+		s.t.Errorf("the pod of node %s has left before the other one", node)
+	}
+	s.recorder.Excuse(before[node])
+	s.Kubectl("patch", "pod", "other", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	if out, err := s.KubectlWith("", "drain", node, "--ignore-daemonsets", "--force", "--timeout=60s"); err != nil {
+		s.t.Fatalf("kubectl drain: %v\n%s", err, out)
+	}
+	s.rolledOn(len(s.Nodes) - 1)
+	s.Kubectl("taint", "node", node, "example.com/removed-")
+	s.Kubectl("uncordon", node)
+	s.rolled(s.replaced(before, node))
 }
 
 func podOf(s *stage, node string, uid types.UID) *corev1.Pod {

@@ -82,6 +82,7 @@ func readOptions(r *base.Reader, w *dialect.Workload, spec base.Object) Options 
 	o.CloseGate = ptr.Deref(closes, false)
 	o.InitImages = ptr.Deref(base.Annotation(r, w, everynode.InPlaceInitImagesValue, "until then such a change recreates pods"), false)
 	o.Unmarked = !ptr.Deref(base.Annotation(r, w, everynode.MarkForAutoscalerValue, "until then new pods are marked for autoscalers"), true)
+	base.Annotation(r, w, everynode.LeaveLastValue, "until then its pods leave a node in any order") // the webhook for evictions reads it
 	warnRestarts(r, w)
 	o.PreDelete = preDelete(r, r.Optional(spec, "lifecycle"))
 	return o
