@@ -150,8 +150,10 @@ func drainLeavesLast(s *stage) {
 	s.run(`metadata: {annotations: {everynode.dev/leave-last-seconds: "600"}}`)
 	before, node := s.uids(), s.Nodes[0]
 	s.Kubectl("taint", "node", node, "example.com/removed=now:NoSchedule")
-	other := fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: other, finalizers: [example.com/hold]},
-  spec: {nodeName: %q, tolerations: [{operator: Exists}], containers: [{name: other, image: "registry.example/agent:1"}]}}`, node)
+	other := fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: other, finalizers: [example.com/hold]}
+spec: {nodeName: %q, tolerations: [{operator: Exists}], containers: [{name: other, image: "registry.example/agent:1"}]}`, node)
 	if out, err := s.KubectlWith(other, "apply", "-f", "-"); err != nil {
 		s.t.Fatalf("%v\n%s", err, out)
 	}
