@@ -47,6 +47,8 @@ func (a Agents) adapt(obj *unstructured.Unstructured) error {
 	pod.NodeSelector[a.Label] = "true"
 	for i := range pod.Containers {
 		pod.Containers[i].Image = a.Image
+		// The disk is that of the machine, with whatever else is on it. On a disk that is 85% full the agents would pull nothing, and updates would wait for images without an end.
+		pod.Containers[i].Args = append(pod.Containers[i].Args, "--image-fs-limit=0")
 		if a.OpenYurt {
 			pod.Containers[i].Args = append(pod.Containers[i].Args, "--openyurt-api")
 		}

@@ -52,7 +52,7 @@ func TestAgentsAreThoseThatAreShipped(t *testing.T) {
 		want := shipped.DeepCopy()
 		want.Spec.Template.Spec.NodeSelector["example.com/real"] = "true"
 		agent := &want.Spec.Template.Spec.Containers[0]
-		agent.Image = "registry.local/everynode-agent:dev"
+		agent.Image, agent.Args = "registry.local/everynode-agent:dev", append(agent.Args, "--image-fs-limit=0")
 		if openYurt {
 			agent.Args = append(agent.Args, "--openyurt-api")
 		}
