@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,7 @@ func inPlaceRestart(t *testing.T) {
 func inPlaceEnvironment(t *testing.T) {
 	s := newStage(t, advancedInPlace())
 	s.run(withSide, func(ds *appsv1.DaemonSet) {
+		ds.Spec.Template.Labels = maps.Clone(ds.Spec.Template.Labels) // the selector shares it
 		ds.Spec.Template.Labels["tier"] = "first"
 		pod := &ds.Spec.Template.Spec.Containers[0].Env[0] // what the application answers as the name of its pod
 		pod.ValueFrom.FieldRef.FieldPath = "metadata.labels['tier']"
