@@ -200,6 +200,7 @@ func inPlaceRestart(t *testing.T) {
 // inPlaceEnvironment: a label that a variable of one container reads is changed, and back; that container alone is started again, with the new value.
 func inPlaceEnvironment(t *testing.T) {
 	s := newStage(t, advancedInPlace())
+	s.Poll("an agent works on each node, or its pod is recreated", func() error { return agentsReady(s) })
 	s.run(withSide, func(ds *appsv1.DaemonSet) {
 		ds.Spec.Template.Labels = maps.Clone(ds.Spec.Template.Labels) // the selector shares it
 		ds.Spec.Template.Labels["tier"] = "first"
