@@ -17,24 +17,33 @@ var withMutants = flag.Bool("mutants", false, "show that mutants of Everynode ar
 // mutant is a way in which Everynode could be wrong: in a file, one text in the place of another.
 type mutant struct{ name, file, was, is string }
 
-// addsPod is how a snapshot takes in a pod.
-const addsPod = "unblock = min0(unblock, b.add(set.workload, p, &lookup, now))"
+// Places of mutants.
+const (
+	takesNodes    = "s.Nodes = b.nodes"
+	hashesAndSays = `revision.Hash(p.w.Template, p.w.CollisionCount)
+	if err != nil {
+		return fmt.Errorf("hashing the template`
+)
 
 func mutants() []mutant {
 	return []mutant{
 		{"takes one node more than the budget", "internal/rollout/budget.go", "return t.Limit - t.used }", "return t.Limit - t.used + 1 }"},
-		{"keeps the youngest of several pods", "internal/rollout/excess.go", "return p != t.keep", "return p == t.keep"},
-		{"leaves pods that have succeeded", "internal/rollout/excess.go", "return ReplacingEnded, true", "return ReplacingEnded, false"},
+		{"keeps the youngest of several pods", "internal/rollout/cleanup.go", "return p != t.keep", "return p == t.keep"},
+		{"leaves pods that have succeeded", "internal/rollout/cleanup.go", "return ReplacingEnded, true", "return ReplacingEnded, false"},
 		{"keeps the old pod of a pair that is not ready", "internal/rollout/surge.go", "return d.serving(c.current) || !c.old.ready()", "return d.serving(c.current)"},
 		{"overlooks pods on nodes that only may keep theirs", "internal/rollout/status.go", "case MayStay, MustLeave:", "case MustLeave:"},
 		{"forgets that a template is used again", "internal/controller/daemonset/history.go", "cur.Number != h.Number", "cur.Number == 0"},
 		{"deletes revisions that pods still have", "internal/revision/history.go", "if !live[entries[i].Hash] {", "if len(live) >= 0 {"},
 		{"keeps pods that the set does not select any more", "internal/apply/executor/claims.go", "range claims.Release {", "range claims.Release[:0] {"},
-		{"takes the old collision count", "internal/controller/daemonset/history.go", "revision.Hash(p.w.Template, p.w.CollisionCount)", "revision.Hash(p.w.Template, nil)"},
-		{"takes one node more than the budget where pods of another set have the generation of this one", "internal/clustercache/snapshot.go", addsPod, addsPod + `
+		{"takes the old collision count", "internal/controller/daemonset/history.go", hashesAndSays, strings.Replace(hashesAndSays, "p.w.CollisionCount", "nil", 1)},
+		{"takes one node more than the budget where pods of another set have the generation of this one", "internal/clustercache/snapshot.go", takesNodes, takesNodes + `
+	for i := range order {
+		for p := set.states[order[i].id].pods; p != nil; p = p.next {
 			if p.created < h.Since && p.generation == h.Generation {
 				s.Set.MaxUnavailable.Value = set.workload.Set.MaxUnavailable.Value + 1
-			}`},
+			}
+		}
+	}`},
 	}
 }
 
@@ -60,6 +69,13 @@ func TestMutants(t *testing.T) {
 				t.Logf("noticed in %s", first)
 			}
 		})
+	}
+}
+
+// TestMutantsFit shows without a build that each mutant still has its place.
+func TestMutantsFit(t *testing.T) {
+	for _, m := range mutants() {
+		overlay(t, m)
 	}
 }
 
