@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestFlagsOfSuitesExist: a suite that gives its tests a flag that they do not have fails at once, and only whoever runs all suites would notice.
+// TestFlagsOfSuitesExist: a suite that gives its tests a flag that they do not have fails at once, which only a run of all suites would show.
 func TestFlagsOfSuitesExist(t *testing.T) {
 	text, err := os.ReadFile("test")
 	if err != nil {

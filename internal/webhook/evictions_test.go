@@ -166,7 +166,7 @@ func TestLeaveLast(t *testing.T) {
 		"the set does not ask":        {set("set", ""), []*corev1.Pod{web}},
 		"a value that cannot be read": {set("set", "5m"), []*corev1.Pod{web}},
 		"another set of the name":     {set("before", "300"), []*corev1.Pod{web}},
-		"nobody else":                 {set("set", "300"), nil},
+		"no other pod":                {set("set", "300"), nil},
 		"only pods that do not count": {set("set", "300"), []*corev1.Pod{
 			on("ds", "a", "DaemonSet", nil), on("second", "a", "DaemonSet", ours), on("web", "b", "ReplicaSet", nil),
 			on("static", "a", "Node", func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }),

@@ -159,6 +159,15 @@ func (c *cluster) next(t *testing.T) bool {
 	}
 }
 
+// passTime lets up to 100 seconds pass.
+func (c *cluster) passTime() {
+	for range 100 {
+		if c.clock.HasWaiters() {
+			c.clock.Step(time.Second)
+		}
+	}
+}
+
 func (c *cluster) set(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,7 +222,7 @@ func TestAnUnreachableServerChangesNothing(t *testing.T) {
 }
 
 // TestAProbeThatMayNotBeChanged: a webhook for DaemonSets is down, or a policy refuses the probe. kube-controller-manager would create pods all the same, which the
-// webhook may need, so a new leader does too: nobody has observed the probe as it is.
+// webhook may need, so a new leader does too: no controller has observed the probe as it is.
 func TestAProbeThatMayNotBeChanged(t *testing.T) {
 	c := start(t, false)
 	c.next(t)
@@ -234,27 +243,19 @@ func TestAProbeThatMayNotBeChangedAndWasObserved(t *testing.T) {
 	c.next(t)
 	c.set(func() { c.other, c.refused = false, true })
 	c.lead(t)
-	for range 100 {
-		if c.clock.HasWaiters() {
-			c.clock.Step(time.Second)
-		}
-	}
+	c.passTime()
 	if c.guard.MayWrite() {
 		t.Error("may write although it is not known whether the other controller is active")
 	}
 }
 
-// TestAProbeThatNoControllerCanObserve: where the status cannot be written either, that nobody has observed the probe shows nothing.
+// TestAProbeThatNoControllerCanObserve: where the status cannot be written either, a probe that no controller has observed shows nothing.
 func TestAProbeThatNoControllerCanObserve(t *testing.T) {
 	c := start(t, false)
 	c.next(t)
 	c.set(func() { c.other, c.refused, c.closed = true, true, true })
 	c.lead(t)
-	for range 100 {
-		if c.clock.HasWaiters() {
-			c.clock.Step(time.Second)
-		}
-	}
+	c.passTime()
 	if c.guard.MayWrite() {
 		t.Error("may write although another controller is active, and cannot show it")
 	}

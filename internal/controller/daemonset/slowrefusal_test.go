@@ -64,7 +64,7 @@ func TestASlowRefusalOfARevisionIsShown(t *testing.T) {
 	}
 }
 
-// Nothing waits for deletes of old revisions, but whoever wonders why there are so many finds the reason in an event.
+// Nothing waits for deletes of old revisions, but an event shows why there are so many.
 func TestARefusalToDeleteAnOldRevisionIsShown(t *testing.T) {
 	for name, slow := range map[string]bool{"fast": false, "slow": true} {
 		t.Run(name, func(t *testing.T) {

@@ -169,11 +169,11 @@ func TestLabelsThatAreRefused(t *testing.T) {
 	}})
 	w.c = New(pullstore.New(w.client, refusing), w.events, w.clock, func() bool { return true })
 	if _, err := w.c.Reconcile(t.Context(), "n1"); !apierrors.IsForbidden(err) {
-		t.Errorf("nobody hears of it: %v", err)
+		t.Errorf("the error is lost: %v", err)
 	}
 	image := &v1beta1.NodeImage{}
 	if err := w.client.Get(t.Context(), client.ObjectKey{Name: "n1"}, image); err != nil || len(image.Spec.Images) != 0 {
-		t.Errorf("what nobody wants any more stays: %v, %+v", err, image.Spec)
+		t.Errorf("what no job wants any more stays: %v, %+v", err, image.Spec)
 	}
 }
 

@@ -90,7 +90,7 @@ func TestKeeperThatMayNotWrite(t *testing.T) {
 	})
 	next := &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names(), Published: nowhere}
 	if err := next.sync(t.Context(), now.Add(renewAfter)); !apierrors.IsForbidden(err) {
-		t.Errorf("nobody hears of it: %v", err)
+		t.Errorf("the error is lost: %v", err)
 	}
 	before, err := first.Certificate(nil)
 	if err != nil {
