@@ -287,7 +287,7 @@ func (s *stage) checkRemoval() {
 		}
 		left := 0
 		for _, o := range list.Items {
-			// The plane applies the rights of the dialects openyurt and policy, which the chart was not told to serve.
+			// The plane applies the rights of the dialects openyurt and policy, which the chart does not serve here.
 			ofPlane := o.GetName() == "everynode-manager-openyurt" || o.GetName() == "everynode-manager-undo"
 			if !ofPlane && (strings.HasPrefix(o.GetName(), "everynode") || strings.HasSuffix(o.GetName(), "."+kruise.Group)) {
 				left++

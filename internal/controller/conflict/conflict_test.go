@@ -5,6 +5,7 @@ package conflict
 import (
 	"context"
 	"errors"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -159,12 +160,21 @@ func (c *cluster) next(t *testing.T) bool {
 	}
 }
 
-// passTime lets up to 100 seconds pass.
-func (c *cluster) passTime() {
+// passTime lets the guard wait 100 times, with a second for each.
+func (c *cluster) passTime(t *testing.T) {
+	t.Helper()
+	deadline := time.After(time.Minute)
 	for range 100 {
-		if c.clock.HasWaiters() {
-			c.clock.Step(time.Second)
+		for !c.clock.HasWaiters() {
+			select {
+			case <-c.told:
+			case <-deadline:
+				t.Fatal("the guard does not wait for time to pass")
+			default:
+				goruntime.Gosched()
+			}
 		}
+		c.clock.Step(time.Second)
 	}
 }
 
@@ -243,9 +253,12 @@ func TestAProbeThatMayNotBeChangedAndWasObserved(t *testing.T) {
 	c.next(t)
 	c.set(func() { c.other, c.refused = false, true })
 	c.lead(t)
-	c.passTime()
+	c.passTime(t)
 	if c.guard.MayWrite() {
 		t.Error("may write although it is not known whether the other controller is active")
+	}
+	if c.guard.Other() {
+		t.Error("another controller counts as active, and that is not known either")
 	}
 }
 
@@ -255,7 +268,7 @@ func TestAProbeThatNoControllerCanObserve(t *testing.T) {
 	c.next(t)
 	c.set(func() { c.other, c.refused, c.closed = true, true, true })
 	c.lead(t)
-	c.passTime()
+	c.passTime(t)
 	if c.guard.MayWrite() {
 		t.Error("may write although another controller is active, and cannot show it")
 	}
