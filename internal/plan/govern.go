@@ -10,6 +10,8 @@ type Governor interface {
 	Govern(s *rollout.Snapshot) rollout.Time
 	// Decided reports the plan that follows from it.
 	Decided(s *rollout.Snapshot, p *rollout.Plan)
+	// Template is the index of the revision that the template describes after a decision: an undo next to another controller changes the template.
+	Template() int
 }
 
 // Govern is Simulate of a set that rollout policies govern.
@@ -20,6 +22,7 @@ func Govern(s rollout.Snapshot, a Assumptions, g Governor) (Result, error) {
 		plan := rollout.Decide(s)
 		g.Decided(&s, &plan)
 		plan.Wake = earlier(plan.Wake, wake)
+		p.world.State.Set.Update = g.Template()
 		return plan
 	}
 	return p.run()

@@ -58,20 +58,22 @@ type governor struct {
 	in *policy.Input
 	// changes is how pods get from one revision to another in place.
 	changes func(from, to int) rollout.Change
-	// template is the index of the revision that the template describes, and revisions are those of the Snapshot.
-	template  int
-	revisions []rollout.Revision
-	begin     rollout.Time
-	now       rollout.Time
-	waves     []waveTimes
-	last      *v1alpha1.SetStatus
-	places    []int
+	// edited is the index of the revision after the edit, template of the one that the template describes: an undo next to another controller changes the
+	// template. revisions are those of the Snapshot.
+	edited, template int
+	revisions        []rollout.Revision
+	begin            rollout.Time
+	now              rollout.Time
+	waves            []waveTimes
+	last             *v1alpha1.SetStatus
+	places           []int
 	// watch contains the observations of nodes from the last decision. reached are the nodes that have had the
-	// new revision, failedAt is when it failed, undone reports whether nodes then return to the committed one,
-	// and back is when all have it.
+	// new revision, failure is its failure, failedAt when it failed, undone reports whether nodes then return to the
+	// committed one, and back is when all have it.
 	watch          *policy.Watch
 	clocks         *policy.Clocks
 	reached        map[string]bool
+	failure        *v1alpha1.RolloutFailure
 	failedAt, back rollout.Time
 	undone         bool
 }
@@ -88,9 +90,13 @@ func newGovernor(f *prediction) *governor {
 	if in == nil {
 		return nil
 	}
-	in.Template = nil // the plan changes no template
-	g := &governor{in: in, changes: f.view.Changes(), template: f.view.Snapshot.Set.Update, revisions: f.view.Snapshot.Revisions, begin: f.view.Snapshot.Now, now: f.view.Snapshot.Now, last: in.Last, reached: map[string]bool{}}
-	if target := f.view.Snapshot.Set.Update; target >= len(in.Revisions) {
+	in.Template.Refused = "" // that is known of the changes of the past only
+	target := f.view.Snapshot.Set.Update
+	g := &governor{
+		in: in, changes: f.view.Changes(), edited: target, template: target, revisions: f.view.Snapshot.Revisions,
+		begin: f.view.Snapshot.Now, now: f.view.Snapshot.Now, last: in.Last, reached: map[string]bool{},
+	}
+	if target >= len(in.Revisions) {
 		in.Revisions = append(slices.Clone(in.Revisions), policy.Revision{Same: target}) // it will be written
 	}
 	for i := range in.Revisions {
@@ -111,7 +117,7 @@ func (g *governor) Govern(s *rollout.Snapshot) rollout.Time {
 	s.Set.Update, s.Revisions = g.template, g.revisions
 	in := *g.in
 	in.Measuring = policy.AssumedPass
-	in.Snapshot, in.Last, in.Restored, in.Elapsed, in.Watch = s, g.last, g.in.Restored && s.Now == g.begin, s.Now.Sub(g.now), g.watch
+	in.Snapshot, in.Last, in.Stored, in.Restored, in.Elapsed, in.Watch = s, g.last, g.last, g.in.Restored && s.Now == g.begin, s.Now.Sub(g.now), g.watch
 	in.Clocks = g.clocks
 	out := policy.Decide(&in)
 	for g.store(out.Judged) || out.Status != nil && out.Status.Phase == v1alpha1.PhaseWaitingForApproval && g.approve(out.Status) {
@@ -119,6 +125,10 @@ func (g *governor) Govern(s *rollout.Snapshot) rollout.Time {
 		out = policy.Decide(&in)
 	}
 	g.now, g.last, g.watch, g.clocks = s.Now, out.Status, out.Watch, out.Clocks
+	if out.Revert >= 0 && out.Revert != g.template {
+		g.template = out.Revert
+		return g.Govern(s)
+	}
 	out.Enter(s, g.changes)
 	if len(in.Policies) == 1 {
 		in.Policies[0].Tighten(s)
@@ -134,6 +144,9 @@ func (g *governor) Govern(s *rollout.Snapshot) rollout.Time {
 	g.observe(s.Now)
 	return out.Wake
 }
+
+// Template implements plan.Governor.
+func (g *governor) Template() int { return g.template }
 
 // store gives approvals the states that a manager would store, and reports whether there are any.
 func (g *governor) store(judged []v1alpha1.RolloutApproval) bool {

@@ -3,11 +3,13 @@
 package plan
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"everynode.dev/everynode/internal/cli/options"
@@ -58,6 +60,36 @@ func TestPlanUnderAPolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cluster := governedCluster(t, c.policy)
 			if err := cluster.Run(t, New, strings.Fields(c.args)...); err != nil {
+				t.Fatal(err)
+			}
+			fakecluster.Golden(t, *update, name+".txt", cluster.Out.String()+cluster.Err.String())
+		})
+	}
+}
+
+// TestWhatIfNextToNative: next to the controller of Kubernetes an undo changes the template back, unless a field manager would write it again; then the failed nodes
+// stay.
+func TestWhatIfNextToNative(t *testing.T) {
+	const spec = "  waves: [{name: canary, nodes: {count: 2}, soak: 1m}]\n  failure: {action: Undo}\n  undo: {maxUnavailable: 1}\n"
+	for name, owners := range map[string][]any{
+		"what-if-template": nil,
+		"what-if-owned": {map[string]any{
+			"manager": "argocd-controller", "operation": "Apply", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
+			"fieldsV1": map[string]any{"f:spec": map[string]any{"f:template": map[string]any{"f:spec": map[string]any{}}}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			roll := fakecluster.Roll{Name: "agent", Letters: "uuuuuu", Spec: map[string]any{"updateStrategy": map[string]any{"type": "OnDelete"}}}
+			set := roll.Object()
+			if err := unstructured.SetNestedSlice(set.Object, owners, "metadata", "managedFields"); err != nil {
+				t.Fatal(err)
+			}
+			revision := "agent-" + fakecluster.NewHash
+			policy := strings.Replace(policyOf(spec), "apps.kruise.io/v1beta1", "apps/v1", 1) + fmt.Sprintf("status: {sets: [{apiVersion: apps/v1, kind: DaemonSet, name: agent, "+
+				"enforcement: OnDelete, phase: Complete, committedRevision: %s, targetRevision: %s}]}\n", revision, revision)
+			objects := append(append(append(roll.Nodes(), roll.Pods()...), roll.Revisions(t)...), set, fakecluster.Object(t, policy))
+			cluster := fakecluster.New(t, objects...)
+			if err := cluster.Run(t, New, strings.Fields("daemonset/agent --image agent=registry.example/agent:3 --local --what-if failed=*")...); err != nil {
 				t.Fatal(err)
 			}
 			fakecluster.Golden(t, *update, name+".txt", cluster.Out.String()+cluster.Err.String())

@@ -127,22 +127,23 @@ func (f *prediction) findFailed() error {
 func (g *governor) seeFailure(s *rollout.Snapshot) {
 	for i := range s.Nodes {
 		for k := range s.Nodes[i].Pods {
-			if s.Nodes[i].Pods[k].Revision == g.template {
+			if s.Nodes[i].Pods[k].Revision == g.edited {
 				g.reached[s.Nodes[i].Name] = true
 			}
 		}
 	}
 	st := g.last
-	if st == nil || st.Failure == nil {
+	if st == nil {
 		return
 	}
-	if g.failedAt == 0 {
-		g.failedAt = s.Now
+	if st.Failure != nil && g.failure == nil {
+		g.failure, g.failedAt = st.Failure, s.Now
 	}
 	switch {
+	case g.failure == nil:
 	case st.Phase == v1alpha1.PhaseUndoing:
 		g.undone, g.back = true, 0
-	case st.Phase == v1alpha1.PhaseFailed && g.undone && g.back == 0:
+	case (st.Phase == v1alpha1.PhaseFailed || st.Phase == v1alpha1.PhaseComplete) && g.undone && g.back == 0:
 		g.back = s.Now
 	}
 }
@@ -167,8 +168,8 @@ func (f *prediction) whatIf() *WhatIf {
 		return out
 	}
 	out.Judged = g.in.Policies[0].Failure != nil
-	if st := g.last; st != nil && st.Failure != nil {
-		out.Wave, out.Message, out.Action = st.Failure.Wave, st.Failure.Message, st.Failure.Action
+	if st := g.last; g.failure != nil {
+		out.Wave, out.Message, out.Action = g.failure.Wave, g.failure.Message, g.failure.Action
 		out.At = text(g.failedAt.Sub(g.begin))
 		switch {
 		case out.Action != v1alpha1.FailureUndo:
