@@ -90,7 +90,7 @@ func ConditionIs(set string, kind appsv1.DaemonSetConditionType, status corev1.C
 
 // watchAdvanced starts to watch Advanced DaemonSets, if the plane serves them.
 func (s *Space) watchAdvanced(handler cache.ResourceEventHandler) (cache.Store, error) {
-	if s.Cluster.Dynamic == nil {
+	if !s.Cluster.advanced {
 		return nil, nil
 	}
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(s.Cluster.Dynamic, 0, s.Name, nil)

@@ -125,12 +125,12 @@ type Options struct {
 
 // Cluster is a running plane.
 type Cluster struct {
-	Plane      *localplane.Plane
-	Client     kubernetes.Interface
-	Config     *rest.Config
-	Controller Controller
-	edge       bool
-	// Dynamic is a client for Advanced DaemonSets; nil if the plane does not serve them.
+	Plane          *localplane.Plane
+	Client         kubernetes.Interface
+	Config         *rest.Config
+	Controller     Controller
+	advanced, edge bool
+	// Dynamic is a client for Advanced DaemonSets, if the plane serves them, and for rollout policies.
 	Dynamic dynamic.Interface
 
 	dir string
@@ -162,15 +162,13 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, fmt.Errorf("starting a plane in %s: %w", dir, err)
 	}
 	c := &Cluster{
-		Plane: plane, Controller: options.Controller, edge: options.Edge, dir: dir, managed: options.managed(), boundByHand: options.BoundByHand,
+		Plane: plane, Controller: options.Controller, advanced: options.Advanced, edge: options.Edge, dir: dir, managed: options.managed(), boundByHand: options.BoundByHand,
 	}
 	if err := c.connect(ctx); err != nil {
 		return nil, errors.Join(err, plane.Stop(ctx))
 	}
-	if options.Advanced {
-		if c.Dynamic, err = dynamic.NewForConfig(c.Config); err != nil {
-			return nil, errors.Join(fmt.Errorf("making a client of the plane: %w", err), plane.Stop(ctx))
-		}
+	if c.Dynamic, err = dynamic.NewForConfig(c.Config); err != nil {
+		return nil, errors.Join(fmt.Errorf("making a client of the plane: %w", err), plane.Stop(ctx))
 	}
 	return c, nil
 }
