@@ -18,7 +18,7 @@ import (
 
 const (
 	// failureNodes are the nodes of the tests of failures, and canaries those of the first wave.
-	failureNodes, canaries = 20, 3
+	failureNodes, canaries = manyNodes, 3
 	crashingImage          = "registry.example/daemon:crash"
 	// judges is a policy with a canary, which fails when one of its nodes does. An image that cannot be pulled fails by its reason; one that
 	// crashes by its restarts.

@@ -28,7 +28,7 @@ import (
 // seed selects the moments at which TestKilledManager kills the manager.
 var seed = flag.Uint64("seed", 0, "the seed of the moments at which the manager is killed; 0: a new one, which the log shows")
 
-// planeNodes is how many nodes the plane starts with; TestWaves adds nodes.
+// planeNodes is how many nodes the plane starts with; a stage adds those that it lacks.
 const planeNodes = 20
 
 // shared is the plane of this run. Its manager serves all dialects.

@@ -37,6 +37,8 @@ type dialect struct {
 	enforcement v1alpha1.Enforcement
 	// owned is whether the owner of a node deletes the old pod.
 	owned bool
+	// policy are fields that every policy of it has.
+	policy string
 }
 
 // native is a DaemonSet of apps/v1 whose own budget limits nothing.
@@ -44,7 +46,12 @@ func native() dialect {
 	return dialect{name: "native", fragment: "{type: RollingUpdate, rollingUpdate: {maxUnavailable: 100%}}", enforcement: v1alpha1.EnforcementFull}
 }
 
-// dialects are all kinds of daemon sets that Everynode updates. DaemonSets with OnDelete next to the controller of Kubernetes are in test/edge.
+// alongside is a DaemonSet of apps/v1 with OnDelete, whose pods the controller of Kubernetes creates.
+func alongside() dialect {
+	return dialect{name: "alongside", fragment: "{type: OnDelete}", policy: "  pace: {maxUnavailable: 100%}\n", enforcement: v1alpha1.EnforcementOnDelete}
+}
+
+// dialects are all kinds of daemon sets of which Everynode creates the pods.
 func dialects() []dialect {
 	edge := func(strategy openyurt.Strategy) string {
 		return fmt.Sprintf(`{%s: %s, %s: "100%%"}`, openyurt.UpdateStrategy, strategy.Format(), openyurt.MaxUnavailable)
@@ -92,10 +99,16 @@ type stage struct {
 	updated  time.Time
 }
 
-// newStage runs the daemon set on that many nodes.
+// newStage runs the daemon set on that many nodes of the shared plane.
 func newStage(t *testing.T, d dialect, nodes int) *stage {
 	t.Helper()
-	s := &stage{Space: shared.Cluster(t).Space(t, nodes), t: t, dialect: d}
+	return stageOn(t, shared.Cluster(t), d, nodes)
+}
+
+// stageOn runs the daemon set on that many nodes of a plane.
+func stageOn(t *testing.T, c *harness.Cluster, d dialect, nodes int) *stage {
+	t.Helper()
+	s := &stage{Space: c.Space(t, nodes), t: t, dialect: d}
 	slices.Sort(s.Nodes)
 	for i, node := range s.Nodes {
 		k := i * len(s.zones) / nodes
@@ -136,7 +149,7 @@ func (s *stage) kubectl(input string, args ...string) {
 func (s *stage) govern(spec string) {
 	s.t.Helper()
 	s.kubectl(fmt.Sprintf("apiVersion: everynode.dev/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: %s}\nspec:\n  targets: [{apiVersion: %s, kind: DaemonSet, name: %s}]\n%s",
-		agents, s.dialect.version(), set, spec), "apply", "-f", "-")
+		agents, s.dialect.version(), set, s.dialect.policy+spec), "apply", "-f", "-")
 	s.await(v1alpha1.PhaseComplete)
 	if got := s.status().Enforcement; got != s.dialect.enforcement {
 		s.t.Errorf("the enforcement is %s, want %s", got, s.dialect.enforcement)

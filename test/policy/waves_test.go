@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -12,8 +13,12 @@ import (
 	"everynode.dev/everynode/test/harness"
 )
 
-// smallNodes is how many nodes are enough to see three waves and the growth of the last one.
-const smallNodes = 12
+const (
+	// smallNodes is how many nodes are enough to see three waves and the growth of the last one.
+	smallNodes = 12
+	// manyNodes is how many nodes the rollouts of all dialects have.
+	manyNodes = 100
+)
 
 // threeWaves are one node of each zone, a percentage of the nodes, and the rest in steps that grow.
 type threeWaves struct {
@@ -55,26 +60,47 @@ func (w threeWaves) manual(s *stage) []step {
 
 // TestSmoke is a rollout in three waves.
 func TestSmoke(t *testing.T) {
-	play(t, native(), smallNodes, threeWaves{canary: 4 * time.Second, part: 3 * time.Second, percent: 50, start: 5})
+	play(newStage(t, native(), smallNodes), threeWaves{canary: 4 * time.Second, part: 3 * time.Second, percent: 50, start: 5})
 }
 
-// TestWaves is a rollout to 100 nodes: three canaries, a tenth, and the rest in five steps.
-func TestWaves(t *testing.T) {
-	play(t, native(), 100, threeWaves{canary: 8 * time.Second, part: 5 * time.Second, percent: 10, start: 5})
+// hundred is a rollout to 100 nodes: three canaries, a tenth, and the rest in five steps.
+func hundred() threeWaves {
+	return threeWaves{canary: 8 * time.Second, part: 5 * time.Second, percent: 10, start: 5}
 }
 
 // TestDialects plays the same policy with daemon sets of all kinds.
 func TestDialects(t *testing.T) {
 	for _, d := range dialects() {
-		t.Run(d.name, func(t *testing.T) {
-			play(t, d, smallNodes, threeWaves{canary: 4 * time.Second, part: 3 * time.Second, percent: 50, start: 5})
-		})
+		t.Run(d.name, func(t *testing.T) { play(newStage(t, d, manyNodes), hundred()) })
 	}
 }
 
+// TestAlongside plays it with a DaemonSet whose pods the controller of Kubernetes creates, while Everynode only deletes them.
+func TestAlongside(t *testing.T) {
+	play(stageOn(t, nextToNative(t), alongside(), manyNodes), hundred())
+}
+
+// nextToNative starts a plane on which the controller of Kubernetes keeps the pods and Everynode serves policies alone.
+func nextToNative(t *testing.T) *harness.Cluster {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	t.Cleanup(cancel)
+	c, err := harness.Start(ctx, harness.Options{Nodes: planeNodes, Controller: harness.Native, Alongside: true, Sim: quick()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(t.Failed()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
 // play rolls a daemon set out under a policy, and compares what happens to each node with the plan, node by node and wave by wave.
-func play(t *testing.T, d dialect, nodes int, waves threeWaves) {
-	s := newStage(t, d, nodes)
+func play(s *stage, waves threeWaves) {
+	t, d := s.t, s.dialect
+	t.Helper()
 	s.govern(waves.spec())
 	plan, steps := s.plan(harness.Image2), waves.manual(s)
 	if planned := plan.steps(t); d.owned {
