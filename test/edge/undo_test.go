@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	undoNodes, undoCanaries = 8, 2
+	undoNodes, undoCanaries = 100, 3
 	crashes                 = "registry.example/daemon:crash"
 	undoes                  = `
 apiVersion: everynode.dev/v1alpha1
@@ -28,7 +28,7 @@ metadata: {name: agents}
 spec:
   targets: [{apiVersion: apps/v1, kind: DaemonSet, name: ds}]
   pace: {maxUnavailable: 100%}
-  waves: [{name: canary, nodes: {count: 2}, soak: 3s}]
+  waves: [{name: canary, nodes: {count: 3}, soak: 3s}]
   failure: {nodeDeadline: 30s, maxRestarts: 1, maxFailedNodes: 1, waitingReasons: [ImagePullBackOff], action: Undo}
   undo: {maxUnavailable: 1}
 `
