@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,14 +15,17 @@ import (
 	"everynode.dev/everynode/test/harness"
 )
 
+// estimateNodes is how many nodes the set of TestEstimate has.
+var estimateNodes = flag.Int("estimate-nodes", stageNodes, "the nodes of TestEstimate")
+
 // slack is how far the real duration may be outside of the estimated range: 25%.
 const slack = 1.25
 
 // TestEstimate: after one rollout, the estimate of the next one holds.
 func TestEstimate(t *testing.T) {
-	s := newStage(t, stageNodes)
+	s := newStage(t, *estimateNodes)
 	update := func(image string) change {
-		return change{spec: "updateStrategy: {rollingUpdate: {maxUnavailable: 5}}", args: always("--image", "agent="+image)}
+		return change{spec: "updateStrategy: {rollingUpdate: {maxUnavailable: 5%}}", args: always("--image", "agent="+image)}
 	}
 	s.create(update(two))
 	first := s.plan(update(two))
