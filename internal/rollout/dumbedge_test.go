@@ -117,7 +117,8 @@ func (d *dumb) vouches(f facts, p Pod) bool {
 func (d *dumb) oldestRevision(revision int) bool {
 	r := d.s.Revisions[revision]
 	for _, other := range d.s.Revisions {
-		if other.Created != 0 && (r.Created == 0 || other.Created < r.Created) {
+		before := other.Created != 0 && (r.Created == 0 || other.Created < r.Created)
+		if before || other.Created == r.Created && other.Number < r.Number {
 			return false
 		}
 	}

@@ -2,6 +2,8 @@
 
 package rollout
 
+import "cmp"
+
 // trust records which revisions are known to be harmless, for a set that leaves out nodes that are not ready. A revision is
 // trusted when a pod of it has been available on a ready node for the attribution window. So is the first one: it replaced no other.
 //
@@ -37,7 +39,7 @@ func (d *decision) computeTrust() {
 	d.trust = trust{known: true, revisions: make([]bool, len(d.in.Revisions)+1)}
 	first := firstOf(d.in.Revisions)
 	for i := range d.in.Revisions {
-		d.trust.revisions[i+1] = i != d.in.Set.Update && d.in.Revisions[i].Created == first
+		d.trust.revisions[i+1] = i == first && i != d.in.Set.Update
 	}
 	for i := range d.in.Nodes {
 		n := &d.in.Nodes[i]
@@ -49,15 +51,24 @@ func (d *decision) computeTrust() {
 	}
 }
 
-// firstOf is when the first of some revisions was recorded; 0 when that is known of none.
-func firstOf(revisions []Revision) Time {
-	first := Time(0)
+// firstOf is the revision that was recorded first, of those with the same time the one with the lowest number; -1 if there is none. The API server's
+// times have seconds, and all revisions of a backup that is applied get the same one. Only one of them replaced no other, and each of the rest
+// would get a budget of its own. A time that is not known is later than all others.
+func firstOf(revisions []Revision) int {
+	first := -1
 	for i := range revisions {
-		if at := revisions[i].Created; at != 0 && (first == 0 || at < first) {
-			first = at
+		if first < 0 || revisions[i].earlier(&revisions[first]) {
+			first = i
 		}
 	}
 	return first
+}
+
+func (r *Revision) earlier(other *Revision) bool {
+	if known := r.Created != 0; known != (other.Created != 0) {
+		return known
+	}
+	return cmp.Or(cmp.Compare(r.Created, other.Created), cmp.Compare(r.Number, other.Number)) < 0
 }
 
 // markTrusted takes down that a pod is available, and for how long.
