@@ -160,7 +160,8 @@ func TestApproval(t *testing.T) {
 	b.Does("the canary, which waits", chrome.Until(`document.querySelector(".waves")?.innerText.includes("needs an approval, waits")`), chrome.Until(chrome.Count(".cell.g1")+" === 2"),
 		chrome.Until(`document.querySelector(".summary").innerText.includes("kubectl everynode approve daemonset/`+set+`")`))
 	b.Does("the waves", chromedp.SetValue(".tools select", "wave"), chromedp.Evaluate(`document.querySelector(".tools select").dispatchEvent(new Event("change", {bubbles: true}))`, nil),
-		chrome.Until(`[...document.querySelectorAll(".group h3")].map((h) => h.innerText).join() === "canary 2,rest 4"`))
+		chrome.Until(`[...document.querySelectorAll(".group h3")].map((h) => h.innerText).join() === "canary 2,rest 4"`),
+		chrome.Until(`!document.querySelector(".waves").innerText.includes("remaining")`)) // no node remains
 	b.picture("dashboard-waves", 1100)
 	b.accessible("waves")
 	b.Does("the approval", chrome.Press(chrome.Named(".actions > button", "approve")), chromedp.WaitVisible("dialog[open] pre"),

@@ -20,10 +20,10 @@ type PolicyReport struct {
 	Others []string `json:"others,omitempty"`
 	// Reported reports whether a manager has reported it. Otherwise it is what a manager would report now.
 	Reported bool `json:"reported"`
-	// Position is the number of the active wave, from 1; 0 if none is active. Total is the number of waves; the one for the remaining nodes counts if it
-	// has nodes.
+	// Position is the number of the active wave, from 1; 0 if none is active. Total is the number of waves.
 	Position int `json:"position,omitempty"`
 	Total    int `json:"total,omitempty"`
+	// SetStatus has the implicit wave for the remaining nodes only if there are such nodes, or if it is active.
 	v1alpha1.SetStatus
 	// Allowed are the analyses of the policy that the status has measurements of.
 	Allowed []v1alpha1.Analysis `json:"allowed,omitempty"`
@@ -46,14 +46,11 @@ func (g *Governance) Report() *PolicyReport {
 	default:
 		r.SetStatus = v1alpha1.SetStatus{APIVersion: g.Set.APIVersion(), Name: g.Set.Name, Phase: v1alpha1.PhaseStalled}
 	}
-	for i := range r.Waves {
-		if r.Waves[i].Name == r.Wave {
-			r.Position = i + 1
-		}
-		if w := &r.Waves[i]; w.Nodes > 0 || w.Name != policy.Remaining || r.Position == i+1 {
-			r.Total = i + 1
-		}
+	if last := len(r.Waves) - 1; last >= 0 && r.Waves[last].Name == policy.Remaining && r.Waves[last].Nodes == 0 && r.Wave != policy.Remaining {
+		r.Waves = r.Waves[:last] // all nodes belong to other waves
 	}
+	r.Total = len(r.Waves)
+	r.Position = 1 + slices.IndexFunc(r.Waves, func(w v1alpha1.WaveStatus) bool { return w.Name == r.Wave })
 	for _, a := range g.Policies[0].Typed.Spec.Analyses {
 		if slices.ContainsFunc(r.Analyses, func(as v1alpha1.AnalysisStatus) bool { return as.Name == a.Name }) {
 			r.Allowed = append(r.Allowed, a)

@@ -10,7 +10,6 @@ import (
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/policy"
 )
 
 // policyLines are the lines of a picture about the rollout policy of the set: its state, the waves, what was measured, and the next action.
@@ -141,9 +140,6 @@ func waveRows(r *inspect.PolicyReport) [][]string {
 	rows := [][]string{{"WAVE", "NODES", "UPDATED", "AVAILABLE", "PHASE", "APPROVAL"}}
 	for i := range r.Waves {
 		wave := &r.Waves[i]
-		if wave.Nodes == 0 && wave.Name == policy.Remaining {
-			continue // all nodes belong to other waves
-		}
 		rows = append(rows, []string{
 			wave.Name, fmt.Sprint(wave.Nodes), fmt.Sprint(wave.Updated), fmt.Sprint(wave.Available), string(wave.Phase), approval(wave),
 		})
