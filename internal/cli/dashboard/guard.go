@@ -31,9 +31,8 @@ const (
 	largestPlan = 32 << 20
 	// largestPolicy is the maximum size of a rollout policy: the API server stores no larger objects than 1.5 MiB. As JSON it is larger.
 	largestPolicy = 1 << 20
-	// mostViewers is the maximum number of streams, mostPlans that of requests with a plan, mostRequests that of other requests at a time.
+	// mostViewers is the maximum number of streams, mostRequests that of other requests at a time.
 	mostViewers  = 32
-	mostPlans    = 2
 	mostRequests = 16
 	// applyPath takes requests with a plan, verbPath takes other verbs.
 	applyPath = "/api/apply"
@@ -55,11 +54,11 @@ type gate struct {
 
 // places are the requests that are served to one user at a time.
 type places struct {
-	viewers, plans, requests chan struct{}
+	viewers, requests chan struct{}
 }
 
 func newPlaces() places {
-	return places{make(chan struct{}, mostViewers), make(chan struct{}, mostPlans), make(chan struct{}, mostRequests)}
+	return places{make(chan struct{}, mostViewers), make(chan struct{}, mostRequests)}
 }
 
 // guard decides which requests are answered by the dashboard of one user.

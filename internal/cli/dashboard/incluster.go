@@ -156,7 +156,7 @@ func (a *inCluster) portal(ctx context.Context, clients func(token string) (*opt
 		gate: gate{scheme: "https", elsewhere: "this host is not one of the dashboard: use another URL, or add the host to --hosts", ownHost: func(host string) bool {
 			return slices.Contains(a.hosts, strings.TrimSuffix(strings.ToLower(host), ":443"))
 		}},
-		o: a.Options, verbs: a.verbs, clients: clients, ctx: ctx, reviews: make(chan struct{}, mostReviews), plans: make(chan struct{}, mostPlansOfAll), pace: checkPace, most: a.sessions,
+		o: a.Options, verbs: a.verbs, clients: clients, ctx: ctx, reviews: make(chan struct{}, mostReviews), turns: newTurns(), pace: checkPace, most: a.sessions,
 		sessions: map[sessionKey]*session{},
 	}
 }

@@ -34,8 +34,6 @@ const (
 	// reviewPatience is the timeout of a token review, startPatience the timeout of the first read of the cluster.
 	reviewPatience = 10 * time.Second
 	startPatience  = time.Minute
-	// mostPlansOfAll is the maximum number of requests with a plan at a time, of all sessions: each may need some hundred MiB.
-	mostPlansOfAll = 4
 	// mostReviews is the maximum number of tokens that are checked at a time, mostOfUser that of sessions of one user.
 	mostReviews = 8
 	mostOfUser  = 3
@@ -66,8 +64,8 @@ type portal struct {
 	// ctx is the context of the program: sessions outlive the request that begins them.
 	ctx     context.Context
 	reviews chan struct{}
-	// plans are the places of requests with a plan.
-	plans chan struct{}
+	// turns are the places of plans, of all sessions.
+	turns *turns
 	// pace is the time between two checks of a session, most the maximum number of sessions.
 	pace time.Duration
 	most int
@@ -193,6 +191,14 @@ func spaceOf(user string) string {
 	return namespace
 }
 
+// ownerOf is who takes turns for a user: the service accounts of a namespace have one owner.
+func ownerOf(user string) string {
+	if space := spaceOf(user); space != "" {
+		return "system:serviceaccounts:" + space
+	}
+	return user
+}
+
 // share is how many sessions there are of some kind, and how many of them have requests; idle is the one without that was used least recently, nil if there is
 // none.
 type share struct {
@@ -275,6 +281,7 @@ func (p *portal) start(s *session) error {
 	o.Version, o.Now, o.After, o.Given = p.o.Version, p.o.Now, p.o.After, s.clients
 	o.Getenv = func(string) string { return "" }
 	server := newServer(s.ctx, o, s.clients)
+	server.turns, server.owner = p.turns, ownerOf(s.user)
 	server.verbs, server.namespace, server.recorder.most = p.verbs, s.key.namespace, mostOfSession
 	if err := server.watch(s.ctx); err != nil {
 		if cause := context.Cause(s.ctx); cause != nil {

@@ -52,10 +52,13 @@ var errMissing = errors.New("it does not exist, or is in a namespace that this d
 
 // server serves one cluster to one user.
 type server struct {
-	o         *options.Options
-	clients   *options.Clients
-	fleet     *inspect.Fleet
-	places    places
+	o       *options.Options
+	clients *options.Clients
+	fleet   *inspect.Fleet
+	places  places
+	turns   *turns
+	// owner is who takes turns; empty if there is only one user.
+	owner     string
 	hubs      *hubs
 	recorder  *recorder
 	context   string
@@ -71,7 +74,7 @@ type server struct {
 
 func newServer(ctx context.Context, o *options.Options, clients *options.Clients) *server {
 	return &server{
-		o: o, clients: clients, places: newPlaces(), changed: map[clustercache.Key]bool{},
+		o: o, clients: clients, places: newPlaces(), turns: newTurns(), changed: map[clustercache.Key]bool{},
 		hubs: &hubs{ctx: ctx, all: map[string]*hub{}}, recorder: newRecorder(),
 	}
 }
@@ -152,7 +155,7 @@ func (s *server) data() http.Handler {
 	mux.HandleFunc("GET /api/cell", few(s.cell))
 	mux.HandleFunc("GET /api/rights", few(s.rights))
 	mux.HandleFunc("POST "+verbPath, few(withBody(largestVerb, s.verb)))
-	mux.HandleFunc("POST "+applyPath, limit(s.places.plans, withBody(largestPlan, s.verb)))
+	mux.HandleFunc("POST "+applyPath, s.planned(withBody(largestPlan, s.verb)))
 	return mux
 }
 

@@ -38,7 +38,6 @@ func (p *portal) handler() http.Handler {
 	mux.HandleFunc("DELETE /api/session", p.fromPage(p.deleteSession))
 	mux.HandleFunc("GET /api/session", p.fromPage(p.within(p.session)))
 	mux.HandleFunc("/api/", p.fromPage(p.within(func(w http.ResponseWriter, r *http.Request, s *session) { s.data.ServeHTTP(w, r) })))
-	mux.HandleFunc("POST "+applyPath, p.fromPage(p.within(func(w http.ResponseWriter, r *http.Request, s *session) { limit(p.plans, s.data.ServeHTTP)(w, r) })))
 	serveFiles(mux)
 	protected := p.protect(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -34,6 +34,8 @@ type verb struct {
 	arguments int
 	// reads reports whether the verb changes nothing. Then its output is JSON.
 	reads bool
+	// simulates reports whether the verb makes a plan, which takes as much memory and time as applying one.
+	simulates bool
 	// planned reports whether the command applies the plan in the request. Then flags are the flags of the command plan.
 	planned bool
 	// right is the permission that the user needs; empty for reading.
@@ -66,7 +68,7 @@ const (
 // offered are the verbs that the page can use.
 func offered() map[string]verb {
 	return map[string]verb{
-		"plan":         {flags: planFlags(), reads: true},
+		"plan":         {flags: planFlags(), reads: true, simulates: true},
 		"apply":        {flags: planFlags(), planned: true, right: changeSet},
 		"explain-node": {reads: true},
 		"diff":         {arguments: 2, reads: true},
@@ -237,7 +239,11 @@ func (s *server) verb(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	answer(w, s.play(r.Context(), &asked, words, args))
+	play := func(w http.ResponseWriter, r *http.Request) { answer(w, s.play(r.Context(), &asked, words, args)) }
+	if offered()[asked.Verb].simulates {
+		play = s.planned(play)
+	}
+	play(w, r)
 }
 
 // checkPlan checks that the plan of a request is for the set that the request names, and holds the edit that
