@@ -3,8 +3,10 @@
 package dashboard
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -46,18 +48,28 @@ type facet struct {
 
 const (
 	// mostValues is the maximum number of values of a label by which nodes can be grouped, mostFacets that of labels.
-	mostValues = 60
+	mostValues = 500
 	mostFacets = 40
 )
 
-// facetsOf returns the labels by which nodes can be grouped: those with few values.
+// wellKnown are the labels by which nodes are grouped most: places, and the pools of the distributions.
+func wellKnown() []string {
+	return []string{
+		corev1.LabelTopologyZone, corev1.LabelTopologyRegion, "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool",
+		"apps.openyurt.io/nodepool", corev1.LabelInstanceTypeStable, corev1.LabelArchStable,
+	}
+}
+
+// facetsOf returns the labels by which nodes can be grouped. If there are more than can be offered, those are left out that all nodes have with the same value: nodes have
+// over a hundred labels where programs describe their hardware.
 func facetsOf(labels []map[string]string) []facet {
-	values := map[string]map[string]bool{}
+	values, has := map[string]map[string]bool{}, map[string]int{}
 	for _, of := range labels {
 		for key, value := range of {
 			if key == corev1.LabelHostname {
 				continue
 			}
+			has[key]++
 			if values[key] == nil {
 				values[key] = map[string]bool{}
 			}
@@ -66,8 +78,20 @@ func facetsOf(labels []map[string]string) []facet {
 			}
 		}
 	}
+	known := wellKnown()
+	rank := func(key string) int {
+		at := slices.Index(known, key)
+		switch divides := len(values[key]) > 1 || has[key] < len(labels); {
+		case at >= 0:
+			return at
+		case divides:
+			return len(known)
+		default:
+			return len(known) + 1
+		}
+	}
 	facets := []facet{}
-	for _, key := range slices.Sorted(maps.Keys(values)) {
+	for _, key := range slices.SortedFunc(maps.Keys(values), func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) }) {
 		if n := len(values[key]); n <= mostValues && len(facets) < mostFacets {
 			facets = append(facets, facet{Key: key, Values: slices.Sorted(maps.Keys(values[key]))})
 		}
