@@ -26,7 +26,7 @@ func processes(t *testing.T, dir string) map[string]string {
 	}
 	for _, e := range entries {
 		raw, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-		if err == nil && strings.Contains(string(raw), dir) && strings.Contains(string(raw), "component-run") {
+		if err == nil && strings.Contains(string(raw), dir) && (strings.Contains(string(raw), "component-run") || strings.Contains(string(raw), "\x00dashboard\x00")) {
 			found[e.Name()] = strings.ReplaceAll(string(raw), "\x00", " ")
 		}
 	}

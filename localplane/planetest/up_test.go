@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"strings"
 	"sync"
@@ -21,6 +22,8 @@ import (
 type up struct {
 	cmd   *exec.Cmd
 	lines chan string
+	// dashboard is the URL of the dashboard, once it is ready.
+	dashboard string
 }
 
 func runUp(t *testing.T, dir string, args ...string) *up {
@@ -59,6 +62,9 @@ func (u *up) ready(t *testing.T) string {
 				t.Fatal("up ended before it was ready")
 			}
 			t.Log(line)
+			if _, url, found := strings.Cut(line, "to see it in the browser: "); found {
+				u.dashboard = url
+			}
 			if strings.HasPrefix(line, "ready") {
 				return line
 			}
@@ -88,6 +94,13 @@ func TestUpKilledAndStartedAgain(t *testing.T) {
 
 	second := runUp(t, dir)
 	second.ready(t)
+	if address, token, _ := strings.Cut(second.dashboard, "#token="); token == "" {
+		t.Errorf("the URL of the dashboard is %q", second.dashboard)
+	} else if answer, err := http.Get(address); err != nil {
+		t.Error(err)
+	} else if _ = answer.Body.Close(); answer.StatusCode != http.StatusOK {
+		t.Errorf("the dashboard answers with %s", answer.Status)
+	}
 	third := exec.Command(program(t), "up", "--dir", dir)
 	raw, err := third.CombinedOutput()
 	var exit *exec.ExitError

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ import (
 type upFlags struct {
 	options localplane.Options
 	profile string
+	// dashboard reports whether the dashboard is served.
+	dashboard bool
 	// sim has the delays that were given as flags; they override the profile.
 	sim simkubelet.Profile
 }
@@ -38,7 +41,7 @@ func (a *app) upCommand() *cobra.Command {
 			}
 			f.options.Dir, f.options.Progress = a.dir, a.out
 			f.options.KeepNodes = !cmd.Flags().Changed("nodes")
-			return a.up(cmd.Context(), f.options)
+			return a.up(cmd.Context(), f)
 		},
 	}
 	f.add(cmd.Flags())
@@ -64,6 +67,7 @@ func (f *upFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Manager.Count, "managers", 1, "processes of Everynode's manager, one of which leads")
 	fs.StringArrayVar(&o.Manager.Args, "manager-arg", nil, "argument for Everynode's manager; may be given several times")
 	fs.StringVar(&o.Programs.Manager, "manager-binary", "", "program of Everynode's manager (default: everynode-manager in the directory of this program)")
+	fs.BoolVar(&f.dashboard, "dashboard", true, "serve the dashboard on a free port of 127.0.0.1, and print its URL")
 	fs.StringVar(&f.profile, "sim-profile", "realistic", "delays of the simulated nodes: realistic, or fast for none at all")
 	f.sim.AddFlags(fs)
 }
@@ -112,15 +116,18 @@ func (f *upFlags) chooseProfile(fs *pflag.FlagSet) error {
 }
 
 // up runs a plane until ctx ends or another process stops it.
-func (a *app) up(ctx context.Context, options localplane.Options) error {
-	plane, err := localplane.Start(ctx, options)
+func (a *app) up(ctx context.Context, f *upFlags) error {
+	plane, err := localplane.Start(ctx, f.options)
 	if err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted while starting, everything is stopped")
 		}
 		return err
 	}
-	a.say("to see it in the browser: KUBECONFIG=%s bin/kubectl-everynode dashboard", plane.Kubeconfig())
+	served := &dashboard{}
+	if f.dashboard {
+		served = a.serveDashboard(ctx, plane.Kubeconfig())
+	}
 	a.say("ready  export KUBECONFIG=%s", plane.Kubeconfig())
 	select {
 	case <-ctx.Done():
@@ -128,7 +135,7 @@ func (a *app) up(ctx context.Context, options localplane.Options) error {
 	case <-plane.Done():
 	}
 	// ctx has ended, but stopping needs a context.
-	if err := plane.Stop(context.WithoutCancel(ctx)); err != nil {
+	if err := errors.Join(served.stop(), plane.Stop(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}
 	a.say("stopped, the state stays in %s", plane.Dir())
