@@ -148,3 +148,52 @@ func TestTheOtherPagesAreAccessible(t *testing.T) {
 	b.Does("a session that has ended", chromedp.Navigate("about:blank"), chromedp.Navigate(base+"#token=wrong"), chrome.Until(`document.querySelector("h1")?.innerText === "The page cannot be shown"`))
 	b.accessible("a page that cannot be shown")
 }
+
+// watched notes the streams of a set that are begun, and those that are aborted, and lets a test say whether the window is in the background.
+const watched = `((send) => {
+	window.begun = 0; window.aborted = 0; window.background = false;
+	Object.defineProperty(document, "hidden", {get: () => background});
+	window.turn = (to) => { background = to; document.dispatchEvent(new Event("visibilitychange")); };
+	window.fetch = (path, how) => {
+		if (String(path).startsWith("api/set/stream")) {
+			begun++;
+			how.signal.addEventListener("abort", () => aborted++);
+		}
+		return send(path, how);
+	};
+})(window.fetch.bind(window))`
+
+// TestAWindowInTheBackground follows nothing, and is right when it is visible again.
+func TestAWindowInTheBackground(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "uuu", set)
+	base, _, _ := strings.Cut(address, "#")
+	b.Does("a visible window", log.Enable(), chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"), chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(watched).Do(ctx)
+		return err
+	}), chromedp.Navigate("about:blank"), chromedp.Navigate(base+"#/set/default/ads/"+set), chrome.Until(chrome.Count(".cell.g1")+" === 3 && begun === 1 && aborted === 0"))
+	b.Does("the background", chromedp.Evaluate("turn(true)", nil), chrome.Until("aborted === 1"))
+	changePod(t, cluster, 0, corev1.ConditionFalse)
+	var begun, cells int
+	b.Does("what it follows", chromedp.Evaluate("begun", &begun), chromedp.Evaluate(chrome.Count(".cell.g1"), &cells))
+	if begun != 1 || cells != 3 {
+		t.Errorf("in the background %d streams were begun, and %d cells are up to date", begun, cells)
+	}
+	b.Does("visible again", chromedp.Evaluate("turn(false)", nil), chrome.Until("begun === 2 && "+chrome.Count(".cell.g1")+" === 2"))
+	b.Quiet()
+}
+
+// TestWhatAUserMayNotDo: the buttons of all actions are disabled, with the right that is missing, and so is applying a plan.
+func TestWhatAUserMayNotDo(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "oou", set)
+	cluster.Denied = true
+	const actions = `[...document.querySelectorAll(".actions[aria-label=Actions] > button")]`
+	b.Does("the actions", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(actions+".length > 5 && "+actions+".every((e) => e.disabled)"),
+		chrome.Until(actions+`.every((e) => e.title.startsWith("You may not do that: ") && e.title.includes('"patch" on "daemonsets.apps.kruise.io"'))`),
+		chrome.Until(`document.querySelector(".denied").textContent.includes('"patch" on "daemonsets.apps.kruise.io"')`), chrome.Until(`[...document.querySelectorAll("td button")].some((e) => e.innerText === "undo to 1" && e.disabled && e.title.includes("daemonsets.apps.kruise.io"))`))
+	b.accessible("what a user may not do")
+	b.Does("a plan", chrome.Press(chrome.Find(".foresight summary")), chrome.Enter(".foresight input.wide", "registry.example/agent:3"), chrome.Press(chrome.Find(".foresight button[type=submit]")),
+		chrome.Until(chrome.Find("[data-plan] button.main")+`?.disabled && document.querySelector("[data-plan] .denied").innerText.includes("You may not do that: ")`))
+	b.Quiet()
+}
