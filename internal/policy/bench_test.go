@@ -6,19 +6,37 @@ import (
 	"fmt"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// BenchmarkDecide reports the cost per node of ten waves over 100,000 nodes in the middle of a rollout.
+// BenchmarkDecide reports the cost per node of policies over 100,000 nodes in the middle of a rollout: ten waves, a wave that grows by one node at a time, and nodes
+// that are updated one after the other.
 func BenchmarkDecide(b *testing.B) {
-	const nodes = 100000
-	spec := v1alpha1.RolloutPolicySpec{Targets: []v1alpha1.Target{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent"}}}
+	waves := v1alpha1.RolloutPolicySpec{}
 	for i := range 9 {
 		percent := int32(10 * (i + 1))
-		spec.Waves = append(spec.Waves, v1alpha1.Wave{Name: fmt.Sprint("w", i), Nodes: v1alpha1.WaveNodes{Percent: &percent}})
+		waves.Waves = append(waves.Waves, v1alpha1.Wave{Name: fmt.Sprint("w", i), Nodes: v1alpha1.WaveNodes{Percent: &percent}})
 	}
+	all, one := int32(100), int32(1)
+	for name, spec := range map[string]v1alpha1.RolloutPolicySpec{
+		"waves":  waves,
+		"growth": {Waves: []v1alpha1.Wave{{Name: "all", Nodes: v1alpha1.WaveNodes{Percent: &all}, Growth: &v1alpha1.Growth{Start: intstr.FromInt32(1), Factor: &one}}}},
+		"order":  {Order: &v1alpha1.Order{TopologyKey: hostname, Domains: v1alpha1.OneAtATime}},
+	} {
+		b.Run(name, func(b *testing.B) { decide(b, spec) })
+	}
+}
+
+const hostname = "kubernetes.io/hostname"
+
+func decide(b *testing.B, spec v1alpha1.RolloutPolicySpec) {
+	b.Helper()
+	const nodes = 100000
+	spec.Targets = []v1alpha1.Target{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent"}}
 	p := &v1alpha1.RolloutPolicy{Spec: spec}
 	in := &policy.Input{
 		Snapshot: &rollout.Snapshot{
@@ -30,7 +48,9 @@ func BenchmarkDecide(b *testing.B) {
 	}
 	for i := range nodes {
 		pod := rollout.Pod{Name: "p", Revision: (nodes - i) * 2 / (nodes + 1), Phase: rollout.Running, Ready: true}
-		in.Snapshot.Nodes = append(in.Snapshot.Nodes, rollout.Node{Name: fmt.Sprintf("n%06d", i), Fit: rollout.MustRun, Ready: true, Pods: []rollout.Pod{pod}})
+		name := fmt.Sprintf("n%06d", i)
+		in.Labels[i] = map[string]string{hostname: name}
+		in.Snapshot.Nodes = append(in.Snapshot.Nodes, rollout.Node{Name: name, Fit: rollout.MustRun, Ready: true, Pods: []rollout.Pod{pod}})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

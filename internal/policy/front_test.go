@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"testing"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// TestFrontLooksAtEachNodeOnce: a wave that grows by one node at a time asks for each node once, and then once more for the one that is not done.
+func TestFrontLooksAtEachNodeOnce(t *testing.T) {
+	const nodes, updated = 1000, 700
+	f := &front{}
+	for i := range nodes {
+		f.nodes = append(f.nodes, i)
+	}
+	asked := 0
+	f.done = func(i int) bool {
+		asked++
+		return i < updated
+	}
+	if got := grown(&Wave{Start: &rollout.Quantity{Value: 1}, Factor: 1}, f); got != updated+1 {
+		t.Errorf("%d nodes have begun, want %d", got, updated+1)
+	}
+	if asked != updated+1 {
+		t.Errorf("it asks %d times whether a node is done, want %d", asked, updated+1)
+	}
+	for end, want := range map[int]bool{0: true, 1: true, updated: true, updated + 1: false, nodes: false} {
+		if f.reaches(end) != want {
+			t.Errorf("the first %d nodes are done: %t", end, !want)
+		}
+	}
+}
