@@ -28,7 +28,7 @@ func (s *Store) Notify(notices []policy.Notice) {
 	defer s.mu.Unlock()
 	for i := range notices {
 		name := types.NamespacedName{Namespace: notices[i].Set.Namespace, Name: notices[i].Policy}
-		if e := s.policies[name]; e != nil {
+		if e := s.policies.get(name); e != nil {
 			e.notices = append(e.notices, waiting{notices[i], now})
 			s.queue.AddAfter(name, 20*time.Millisecond)
 		}
@@ -39,7 +39,7 @@ func (s *Store) Notify(notices []policy.Notice) {
 func (s *Store) waitingNotices(of types.NamespacedName) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.policies[of]; e != nil {
+	if e := s.policies.get(of); e != nil {
 		return len(e.notices)
 	}
 	return 0
@@ -48,7 +48,7 @@ func (s *Store) waitingNotices(of types.NamespacedName) int {
 // release sends the first n notices of a policy if what they are about is written, and those that have waited for too long.
 func (s *Store) release(ctx context.Context, of types.NamespacedName, n int, written bool) {
 	s.mu.Lock()
-	e := s.policies[of]
+	e := s.policies.get(of)
 	if e == nil {
 		s.mu.Unlock()
 		return

@@ -55,7 +55,7 @@ func TestNoticesDoNotWaitForLong(t *testing.T) {
 		t.Errorf("sent %q before the status", got)
 	}
 	b.Store.mu.Lock()
-	first := &b.policies[name].notices[0]
+	first := &b.policies.get(name).notices[0]
 	first.since = first.since.Add(-noticePatience)
 	b.Store.mu.Unlock()
 	b.until("the notice is sent", func() bool { return len(b.isSent()) == 1 })

@@ -51,8 +51,8 @@ type Store struct {
 
 	mu        sync.Mutex
 	known     map[string]bool // whether the objects of a resource have been read, or cannot exist
-	policies  map[types.NamespacedName]*entry
-	approvals map[types.NamespacedName]*approval
+	policies  table[*entry]
+	approvals table[*approval]
 }
 
 // approval is one approval.
@@ -104,8 +104,8 @@ func New(o Options) *Store {
 		Options:   o,
 		lanes:     newLanes(),
 		known:     map[string]bool{},
-		policies:  map[types.NamespacedName]*entry{},
-		approvals: map[types.NamespacedName]*approval{},
+		policies:  table[*entry]{},
+		approvals: table[*approval]{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 30*time.Second),
 			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: "policies", Clock: o.Clock}),
@@ -117,8 +117,8 @@ func (s *Store) Of(set policy.Set) daemonset.Governance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := daemonset.Governance{Unread: !s.isRead()}
-	for name, e := range s.policies {
-		if name.Namespace == set.Namespace && e.object.DeletionTimestamp == nil && e.read.Selects(set) {
+	for _, e := range s.policies[set.Namespace] {
+		if e.object.DeletionTimestamp == nil && e.read.Selects(set) {
 			g.Policies = append(g.Policies, e.read)
 		}
 	}
@@ -126,12 +126,9 @@ func (s *Store) Of(set policy.Set) daemonset.Governance {
 		return g
 	}
 	slices.SortFunc(g.Policies, func(a, b *policy.Policy) int { return cmp.Compare(a.Name, b.Name) })
-	g.Stored = s.policies[types.NamespacedName{Namespace: set.Namespace, Name: g.Policies[0].Name}].stored(set).DeepCopy()
+	g.Stored = s.policies[set.Namespace][g.Policies[0].Name].stored(set).DeepCopy()
 	g.Remembered = s.remembered(set, g.Policies).DeepCopy()
-	for name, a := range s.approvals {
-		if name.Namespace != set.Namespace {
-			continue
-		}
+	for _, a := range s.approvals[set.Namespace] {
 		object, stored := a.known(s.policyOf(a))
 		g.Approvals = append(g.Approvals, object)
 		if object.Status.State != "" && !stored {
@@ -168,7 +165,7 @@ func (e *entry) last(set policy.Set) *v1alpha1.SetStatus {
 // remembered returns the data of the first policy that has data about a set; nil if none has.
 func (s *Store) remembered(set policy.Set, of []*policy.Policy) *v1alpha1.SetStatus {
 	for _, p := range of {
-		if e := s.policies[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]; e != nil && e.object.UID == p.UID && policy.Remembers(e.last(set)) {
+		if e := s.policies[p.Namespace][p.Name]; e != nil && e.object.UID == p.UID && policy.Remembers(e.last(set)) {
 			return e.last(set)
 		}
 	}
@@ -180,8 +177,8 @@ func (s *Store) Grouped(namespace string) []*policy.Policy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*policy.Policy
-	for name, e := range s.policies {
-		if name.Namespace == namespace && e.object.DeletionTimestamp == nil && e.read.Group != nil {
+	for _, e := range s.policies[namespace] {
+		if e.object.DeletionTimestamp == nil && e.read.Group != nil {
 			all = append(all, e.read)
 		}
 	}
@@ -198,10 +195,8 @@ func (s *Store) Report(set policy.Set, of []*policy.Policy, status *v1alpha1.Set
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id, other := setName{set.Advanced, set.Name}, s.remembered(set, of)
-	for name, e := range s.policies {
-		if name.Namespace != set.Namespace {
-			continue
-		}
+	for own, e := range s.policies[set.Namespace] {
+		name := types.NamespacedName{Namespace: set.Namespace, Name: own}
 		applies := status != nil && slices.ContainsFunc(of, func(p *policy.Policy) bool { return p.UID == e.object.UID })
 		was, had := e.sets[id]
 		switch {
@@ -218,8 +213,7 @@ func (s *Store) Report(set policy.Set, of []*policy.Policy, status *v1alpha1.Set
 		}
 	}
 	for i := range judged {
-		name := types.NamespacedName{Namespace: judged[i].Namespace, Name: judged[i].Name}
-		if a := s.approvals[name]; a != nil && a.object.UID == judged[i].UID && a.object.Status.State == "" && a.judged.State == "" {
+		if a := s.approvals[judged[i].Namespace][judged[i].Name]; a != nil && a.object.UID == judged[i].UID && a.object.Status.State == "" && a.judged.State == "" {
 			a.judged = judged[i].Status
 			s.queue.Add(a.policy())
 		}
@@ -232,13 +226,13 @@ func (a *approval) policy() types.NamespacedName {
 }
 
 // policyOf is the policy that an approval is about; nil if there is none.
-func (s *Store) policyOf(a *approval) *entry { return s.policies[a.policy()] }
+func (s *Store) policyOf(a *approval) *entry { return s.policies.get(a.policy()) }
 
 // WriteAll writes all statuses that have changed. It is to be called when Selected knows more daemon sets than before: statuses have waited for that.
 func (s *Store) WriteAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name := range s.policies {
+	for name := range s.policies.all() {
 		s.queue.Add(name)
 	}
 }
@@ -276,7 +270,7 @@ func (s *Store) Policies() []v1alpha1.RolloutPolicy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []v1alpha1.RolloutPolicy
-	for _, e := range s.policies {
+	for _, e := range s.policies.all() {
 		p := *e.object
 		p.Status = v1alpha1.RolloutPolicyStatus{}
 		for _, st := range e.sets {
@@ -292,13 +286,13 @@ func (s *Store) put(object *v1alpha1.RolloutPolicy, problem string) {
 	read := s.readPolicy(object, problem)
 	name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 	s.mu.Lock()
-	was := s.policies[name]
+	was := s.policies.get(name)
 	e := &entry{object: object, problem: problem, read: read, sets: map[setName]*v1alpha1.SetStatus{}}
 	if was != nil && was.object.UID == object.UID {
 		e.sets, e.notices = was.sets, was.notices
 	}
-	s.policies[name] = e
-	for _, a := range s.approvals {
+	s.policies.put(name, e)
+	for _, a := range s.approvals[name.Namespace] {
 		s.recall(a)
 	}
 	ownWrite := was != nil && was.object.UID == object.UID && was.object.Generation == object.Generation && (was.object.DeletionTimestamp == nil) == (object.DeletionTimestamp == nil) &&
@@ -313,7 +307,7 @@ func (s *Store) put(object *v1alpha1.RolloutPolicy, problem string) {
 // Recheck asks again for each policy why its analyses cannot be measured: providers have changed.
 func (s *Store) Recheck() {
 	s.mu.Lock()
-	for name, e := range s.policies {
+	for name, e := range s.policies.all() {
 		e.read = s.readPolicy(e.object, e.problem)
 		s.queue.Add(name)
 	}
@@ -333,7 +327,7 @@ func (s *Store) readPolicy(object *v1alpha1.RolloutPolicy, problem string) *poli
 
 func (s *Store) remove(name types.NamespacedName) {
 	s.mu.Lock()
-	delete(s.policies, name)
+	s.policies.remove(name)
 	s.mu.Unlock()
 	s.Changed(name.Namespace)
 }
@@ -342,12 +336,12 @@ func (s *Store) putApproval(object *v1alpha1.RolloutApproval) {
 	name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 	is := &approval{object: *object}
 	s.mu.Lock()
-	was := s.approvals[name]
+	was := s.approvals.get(name)
 	same := was != nil && was.object.UID == object.UID
 	if same && object.Status.State == "" {
 		is.judged, is.accepted, is.refused = was.judged, was.accepted, was.refused
 	}
-	s.approvals[name] = is
+	s.approvals.put(name, is)
 	s.recall(is)
 	same = same && is.object.Status == was.object.Status && (was.object.DeletionTimestamp == nil) == (object.DeletionTimestamp == nil)
 	if is.judged.State != "" && !is.accepted || s.policyOf(is).remembers(was) { // it is to be written, or the status can forget it
@@ -377,14 +371,14 @@ func (s *Store) recall(a *approval) {
 func (s *Store) forgetAccepted() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, a := range s.approvals {
+	for _, a := range s.approvals.all() {
 		a.accepted = false
 	}
 }
 
 func (s *Store) removeApproval(name types.NamespacedName) {
 	s.mu.Lock()
-	delete(s.approvals, name)
+	s.approvals.remove(name)
 	s.mu.Unlock()
 	s.Changed(name.Namespace)
 }

@@ -79,9 +79,9 @@ func (s *Store) resources() []resource {
 	}
 }
 
-func keys[V any](m map[types.NamespacedName]V) []types.NamespacedName {
-	all := make([]types.NamespacedName, 0, len(m))
-	for name := range m {
+func keys[V any](m table[V]) []types.NamespacedName {
+	var all []types.NamespacedName
+	for name := range m.all() {
 		all = append(all, name)
 	}
 	return all

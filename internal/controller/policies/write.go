@@ -57,7 +57,7 @@ func (s *Store) unwritten(of types.NamespacedName, which func(a *approval) bool)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []*approval
-	for _, a := range s.approvals {
+	for _, a := range s.approvals[of.Namespace] {
 		if a.policy() == of && a.object.Status.State == "" && a.judged.State != "" && which(a) {
 			found = append(found, a)
 		}
@@ -92,7 +92,7 @@ func (s *Store) writeApprovals(ctx context.Context, of types.NamespacedName) (sl
 			refused = append(refused, err)
 		}
 		s.mu.Lock()
-		if known := s.approvals[types.NamespacedName{Namespace: a.Namespace, Name: a.Name}]; known != nil && known.object.UID == a.UID {
+		if known := s.approvals[a.Namespace][a.Name]; known != nil && known.object.UID == a.UID {
 			if known.accepted = err == nil; err != nil {
 				known.refused++
 			}
@@ -121,7 +121,7 @@ func (s *Store) decisions(of types.NamespacedName, e *entry) []v1alpha1.Decision
 // writeStatus writes the status of a policy if it has changed, and reports whether what has been reported is written.
 func (s *Store) writeStatus(ctx context.Context, name types.NamespacedName) (written bool, err error) {
 	s.mu.Lock()
-	e := s.policies[name]
+	e := s.policies.get(name)
 	if e == nil || !s.isRead() {
 		s.mu.Unlock()
 		return false, nil
