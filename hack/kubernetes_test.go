@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -50,23 +51,43 @@ replace k8s.io/apiserver => k8s.io/apiserver v0.36.2
 replace k8s.io/metrics => k8s.io/metrics v0.36.2
 `
 
-// fakeGo answers as the go command does, and writes down how it was called.
+// fakeGo answers as the go command does, and writes down how it was called, and with which Go if not with the installed one. $GO_FAILS is what it cannot do.
 const fakeGo = `#!/bin/sh
-echo "$@" >>DIR/called
+echo "$@" ${GOTOOLCHAIN:+with $GOTOOLCHAIN} >>DIR/called
 case "$1 $2" in
 "list -m") echo "v1.36.2 DIR/upstream.mod" ;;
+"list -mod=mod")
+	[ "$GO_FAILS" != modules ] || {
+		for package in a b; do
+			echo "/mod/$package.go:3:2: example.com/lost@v1.0.0: reading https://proxy.example/lost/@v/v1.0.0.zip: 403 Forbidden" >&2
+		done
+		exit 1
+	} ;;
+"env GOVERSION") echo go1.26.8 ;;
+"version ")
+	[ "$GO_FAILS" != toolchain ] || {
+		echo "go: download $GOTOOLCHAIN: toolchain not available" >&2
+		exit 1
+	} ;;
 esac
 `
+
+// goCommand puts the fake go command, whose newest Kubernetes is that version, into a tree and first into $PATH.
+func goCommand(t *testing.T, dir, version string) {
+	t.Helper()
+	put(t, dir, "go", strings.NewReplacer("DIR", dir, "v1.36.2", version).Replace(fakeGo))
+	if err := os.Chmod(filepath.Join(dir, "go"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("GOTOOLCHAIN", "")
+}
 
 // TestKubernetes makes a module for another minor, and builds three programs there.
 func TestKubernetes(t *testing.T) {
 	dir := tree(t)
-	put(t, dir, "go", strings.ReplaceAll(fakeGo, "DIR", dir))
-	if err := os.Chmod(filepath.Join(dir, "go"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	goCommand(t, dir, "v1.36.2")
 	put(t, dir, "upstream.mod", upstreamModule)
-	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 
 	run(t, dir, "hack/kubernetes", "1.36", ".cache/older")
 	module, err := os.ReadFile(filepath.Join(dir, ".cache", "older", "module", "go.mod"))
@@ -74,41 +95,94 @@ func TestKubernetes(t *testing.T) {
 		t.Errorf("%v, the module is\n%s", err, module)
 	}
 	called := calls(t, dir)
-	if len(called) != 2 || called[0] != "list -m -f {{.Version}} {{.GoMod}} k8s.io/kubernetes@v1.36" {
+	if len(called) != 4 || called[0] != "list -m -f {{.Version}} {{.GoMod}} k8s.io/kubernetes@v1.36" {
 		t.Fatalf("called %q", called)
 	}
 	for _, want := range []string{
 		"build -v -mod=mod ", "version.gitVersion=v1.36.2 ", "version.gitMajor=1 ", "version.gitMinor=36 ", " -o " + filepath.Join(dir, ".cache", "older") + "/ ",
 		"k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler",
 	} {
-		if !strings.Contains(called[1], want) {
-			t.Errorf("it is built without %q: %s", want, called[1])
+		if !strings.Contains(called[3], want) {
+			t.Errorf("it is built without %q: %s", want, called[3])
 		}
 	}
 
 	// The patch stays what it was.
 	run(t, dir, "hack/kubernetes", "1.36", ".cache/older")
-	if again := calls(t, dir); len(again) != 1 || again[0] != called[1] {
+	if again := calls(t, dir); !slices.Equal(again, called[1:]) {
 		t.Errorf("called %q", again)
+	}
+
+	// Other programs.
+	run(t, dir, "hack/kubernetes", "1.36", ".cache/older", "kubectl")
+	if other := calls(t, dir); !strings.HasSuffix(other[2], " -o "+filepath.Join(dir, ".cache", "older")+"/ k8s.io/kubernetes/cmd/kubectl") {
+		t.Errorf("called %q", other)
+	}
+}
+
+// TestKubernetesNewerGo: where that version of Kubernetes requires a newer Go than the installed one, all is done with that Go, or the one that the caller has chosen; and
+// the message says so, and what to do if it cannot be had.
+func TestKubernetesNewerGo(t *testing.T) {
+	for name, c := range map[string]struct {
+		required, chosen string // Go
+		with             string // what the go command is called with
+		says             bool
+	}{
+		"older":               {required: "1.25.0"},
+		"the installed one":   {required: "1.26.8"},
+		"a newer patch":       {required: "1.26.10", with: " with go1.26.10", says: true},
+		"a newer minor":       {required: "1.27.0", with: " with go1.27.0", says: true},
+		"local":               {required: "1.27.0", chosen: "local", with: " with go1.27.0", says: true},
+		"chosen":              {required: "1.27.0", chosen: "go1.27.3", with: " with go1.27.3", says: true},
+		"chosen, not needed":  {required: "1.25.0", chosen: "go1.27.3", with: " with go1.27.3"},
+		"local is new enough": {required: "1.25.0", chosen: "local", with: " with local"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := tree(t)
+			goCommand(t, dir, "v1.38.0-beta.0")
+			t.Setenv("GOTOOLCHAIN", c.chosen)
+			put(t, dir, "upstream.mod", strings.Replace(upstreamModule, "go 1.25.0", "go "+c.required, 1))
+			out, err := try(dir, "hack/kubernetes", "1.38.0-beta.0", ".cache/next")
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			called := calls(t, dir)
+			if last := called[len(called)-1]; !strings.HasPrefix(last, "build ") || !strings.HasSuffix(last, "/cmd/kube-scheduler"+c.with) {
+				t.Errorf("built with %q", last)
+			}
+			if strings.Contains(out, "Kubernetes v1.38.0-beta.0 requires Go "+c.required+", and Go 1.26.8 is installed") != c.says {
+				t.Errorf("it says\n%s", out)
+			}
+		})
+	}
+	dir := tree(t)
+	goCommand(t, dir, "v1.38.0-beta.0")
+	put(t, dir, "upstream.mod", strings.Replace(upstreamModule, "go 1.25.0", "go 1.27.0", 1))
+	for fails, want := range map[string]string{
+		"toolchain": "go: download go1.27.0: toolchain not available\nKubernetes v1.38.0-beta.0 requires Go 1.27.0, and the go command cannot download it: install Go 1.27.0 or newer",
+		"modules": "Kubernetes v1.38.0-beta.0 cannot be built here, because these modules that it requires cannot be downloaded:\n" +
+			"    example.com/lost@v1.0.0\nhttps://proxy.example/lost/@v/v1.0.0.zip: 403 Forbidden\n",
+	} {
+		t.Setenv("GO_FAILS", fails)
+		out, err := try(dir, "hack/kubernetes", "1.38.0-beta.0", ".cache/next")
+		if err == nil || !strings.Contains(out, want) || slices.ContainsFunc(calls(t, dir), func(call string) bool { return strings.HasPrefix(call, "build ") }) {
+			t.Errorf("without %s: %v, it says\n%s", fails, err, out)
+		}
 	}
 }
 
 // TestKubernetesPreRelease: the name of a pre-release is asked for as it is.
 func TestKubernetesPreRelease(t *testing.T) {
 	dir := tree(t)
-	put(t, dir, "go", strings.ReplaceAll(strings.ReplaceAll(fakeGo, "DIR", dir), "v1.36.2", "v1.38.0-beta.0"))
-	if err := os.Chmod(filepath.Join(dir, "go"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	goCommand(t, dir, "v1.38.0-beta.0")
 	put(t, dir, "upstream.mod", upstreamModule)
-	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	run(t, dir, "hack/kubernetes", "1.38.0-beta.0", ".cache/next")
 	module, err := os.ReadFile(filepath.Join(dir, ".cache", "next", "module", "go.mod"))
 	if err != nil || string(module) != strings.NewReplacer("v1.36.2", "v1.38.0-beta.0", "v0.36.2", "v0.38.0-beta.0").Replace(ownModule) {
 		t.Errorf("%v, the module is\n%s", err, module)
 	}
 	called := calls(t, dir)
-	if len(called) != 2 || !strings.HasSuffix(called[0], " k8s.io/kubernetes@v1.38.0-beta.0") || !strings.Contains(called[1], "version.gitVersion=v1.38.0-beta.0 ") || !strings.Contains(called[1], "version.gitMinor=38 ") {
+	if len(called) != 4 || !strings.HasSuffix(called[0], " k8s.io/kubernetes@v1.38.0-beta.0") || !strings.Contains(called[3], "version.gitVersion=v1.38.0-beta.0 ") || !strings.Contains(called[3], "version.gitMinor=38 ") {
 		t.Errorf("called %q", called)
 	}
 }
@@ -121,12 +195,8 @@ func TestKubernetesRefuses(t *testing.T) {
 			t.Errorf("%q: %v, %s", minor, err, out)
 		}
 	}
-	put(t, dir, "go", strings.ReplaceAll(fakeGo, "DIR", dir))
-	if err := os.Chmod(filepath.Join(dir, "go"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	goCommand(t, dir, "v1.36.2")
 	put(t, dir, "upstream.mod", "module k8s.io/kubernetes\n\ngo 1.25.0\n")
-	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	for range 2 {
 		if out, err := try(dir, "hack/kubernetes", "1.36.2", ".cache/older"); err == nil || !strings.Contains(out, "no staging modules") {
 			t.Errorf("%v, %s", err, out)
