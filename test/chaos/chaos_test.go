@@ -161,6 +161,7 @@ func (p *play) judgeWrites(r *result, longest time.Duration) []string {
 func (p *play) writeRules() observe.WriteRules {
 	return observe.WriteRules{
 		Namespace: p.Name, Users: []string{"localplane:admin"}, Fence: executor.Fence, Deaths: p.deaths, Outages: p.outages, Endings: p.ledger.Endings(),
+		Collecting: p.collecting,
 	}
 }
 

@@ -138,6 +138,7 @@ func told(t *testing.T, set metav1.Object) ([]observe.Event, observe.Rules) {
 func TestMutants(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "set", Generation: 1}
 	native := &appsv1.DaemonSet{ObjectMeta: meta, Status: restingStatus()}
+	native.Spec.Template.Spec.Containers = []corev1.Container{{Name: "daemon", Image: imageName(1)}}
 	native.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxUnavailable: new(intstr.FromInt32(1))}
 	surging := native.DeepCopy()
 	surging.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(1))}
@@ -159,7 +160,7 @@ func TestMutants(t *testing.T) {
 		set    metav1.Object
 		many   int // mutants there are
 	}{
-		{member{name: "plain"}, native, 9}, {member{name: "surging"}, surging, 10}, {member{name: "limited", advanced: true, image: 1, hooked: true}, advanced, 16},
+		{member{name: "plain"}, native, 10}, {member{name: "surging"}, surging, 11}, {member{name: "limited", advanced: true, image: 1, hooked: true}, advanced, 17},
 	} {
 		log, rules := told(t, c.set)
 		if seen := observe.Judge(log, rules); len(seen.Violations) > 0 {

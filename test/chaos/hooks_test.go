@@ -5,7 +5,6 @@ package chaos
 import (
 	"errors"
 	"fmt"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,20 +22,16 @@ const holdLabel, held = "example.io/hold", "yes"
 const hookReleased = "hook released"
 
 // hook gives a set that hook, and its pods the label.
-func hook(t *testing.T, set *unstructured.Unstructured) {
-	t.Helper()
-	err := errors.Join(
+func hook(set *unstructured.Unstructured) error {
+	return errors.Join(
 		unstructured.SetNestedField(set.Object, held, "spec", "template", "metadata", "labels", holdLabel),
 		unstructured.SetNestedStringMap(set.Object, map[string]string{holdLabel: held}, "spec", "lifecycle", "preDelete", "labelsHandler"))
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // release lets go what waits for its hook. Each version of a pod is released once: that it is shows a little later.
 func (u *troupe) release() {
 	for _, m := range u.members {
-		if !m.hooked {
+		if !m.hooked || m.away {
 			continue
 		}
 		for _, pod := range u.View().Pods(m.name) {

@@ -76,6 +76,11 @@ func (u *troupe) judgeLogMutants() {
 func mutants(m *member, end *ending, log []observe.Event, rules observe.Rules) []mutant {
 	crowded := mutant{what: "two more pods on a node", log: crowd(log, rules.From), rules: rules, by: observe.OnePod}
 	all := []mutant{end.mutant("the newest pod deleted", observe.Kept, "is up to date", func(e *ending) { e.change(e.pod(), deleted) })}
+	all = append(all, end.mutant("a pod deleted whose revision is another one and whose template is the same", observe.Kept, "the template of its set has wanted what it runs", func(e *ending) {
+		e.change(e.change(e.pod(), func(pod *corev1.Pod) {
+			metav1.SetMetaDataLabel(&pod.ObjectMeta, appsv1.DefaultDaemonSetUniqueLabelKey, nextRevision)
+		}), deleted)
+	}))
 	if m.surges() {
 		crowded.by = observe.SurgePods
 		all = append(all, end.mutant("a new pod everywhere", observe.Surge, "nodes are surging", (*ending).surge))

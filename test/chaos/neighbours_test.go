@@ -26,11 +26,18 @@ const (
 	webhookSlow   kind = "webhook slow"
 	fillQuota     kind = "quota exceeded"
 	runStrangers  kind = "pods of strangers"
+	changePods    kind = "new pods changed by a policy"
+	takeLabels    kind = "labels taken from new pods by a policy"
+	finalize      kind = "pods and revisions with finalizers deleted"
+	dropAdvanced  kind = "definition of Advanced DaemonSets deleted"
+	dropPolicies  kind = "definitions of rollout policies deleted"
 )
 
 // neighbours are all of them.
 func neighbours() []kind {
-	return []kind{protectNodes, refuseCreates, refuseChanges, webhookDown, webhookSlow, fillQuota, runStrangers}
+	return []kind{
+		protectNodes, refuseCreates, refuseChanges, webhookDown, webhookSlow, fillQuota, runStrangers, changePods, takeLabels, finalize, dropAdvanced, dropPolicies,
+	}
 }
 
 // fromManager is what admission looks for in a request, to leave those of users, nodes and the garbage collector alone.
@@ -184,6 +191,7 @@ func (p *play) judgeNeighbours() {
 			slow[w.Verb]++
 		}
 	}
+	p.judgePeople()
 	p.t.Logf("writes of pods by their answers %v; those that took more than %s: %v", refused, executor.Fence, slow)
 	for who, count := range map[string]int{
 		string(protectNodes): refused[fmt.Sprint("delete ", http.StatusUnprocessableEntity)], string(refuseCreates): refused[fmt.Sprint("create ", http.StatusUnprocessableEntity)],

@@ -25,7 +25,9 @@ type play struct {
 	// deaths are managers that were killed, alone those of them that led while nothing else was broken that a successor needs.
 	deaths, alone []observe.Death
 	outages       []time.Time
-	samples       []sample
+	// collecting are the times at which the garbage collector deletes the pods of sets that are gone.
+	collecting []observe.Span
+	samples    []sample
 }
 
 func newPlay(t *testing.T, nodes int) *play {
@@ -79,24 +81,15 @@ func (p *play) suffer(f fault) {
 // neighbour plays a fault that others in the cluster bring about.
 func (p *play) neighbour(f fault) {
 	p.t.Helper()
-	switch f.kind {
-	case protectNodes:
-		p.protect(f)
-	case refuseCreates:
-		p.refuseCreates(f)
-	case refuseChanges:
-		p.refuseChanges(f)
-	case webhookDown:
-		p.webhookDown(f)
-	case webhookSlow:
-		p.webhookSlow(f)
-	case fillQuota:
-		p.fillQuota(f)
-	case runStrangers:
-		p.strangers(f)
-	default:
-		p.t.Fatalf("unknown fault %q: add it to this switch", f.kind)
+	act, known := map[kind]func(fault){
+		protectNodes: p.protect, refuseCreates: p.refuseCreates, refuseChanges: p.refuseChanges, webhookDown: p.webhookDown, webhookSlow: p.webhookSlow,
+		fillQuota: p.fillQuota, runStrangers: p.strangers, changePods: p.changePods, takeLabels: p.takeLabels, finalize: p.finalize,
+		dropAdvanced: p.dropAdvanced, dropPolicies: p.dropPolicies,
+	}[f.kind]
+	if !known {
+		p.t.Fatalf("unknown fault %q: add it to this map", f.kind)
 	}
+	act(f)
 }
 
 // freezeLeader stops the leader in the middle of a roll, as a machine that has no time for it does, until the other one has written in its place, and

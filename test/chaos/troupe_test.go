@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,8 @@ type member struct {
 	image, before int
 	// held is whether users keep its update from ending.
 	held bool
+	// away is whether its definition was deleted, and so the set.
+	away bool
 	// hooked is whether its pods wait for somebody to release them before they go.
 	hooked bool
 }
@@ -50,6 +53,7 @@ type troupe struct {
 	ledger  *observe.Ledger
 	random  *rand.Rand
 	members []*member
+	budgets budgets
 	// released are the versions of the pods that users have released.
 	released map[types.UID]string
 	// rests is how often the status of each set has been counted.
@@ -79,6 +83,19 @@ func manifests(space string, b budgets) map[string]string {
 	}
 }
 
+// manifest is that of a member, with its image.
+func manifest(space string, b budgets, m *member) (*unstructured.Unstructured, error) {
+	set := &unstructured.Unstructured{}
+	text := strings.ReplaceAll(manifests(space, b)[m.name], imageName(1), imageName(m.image))
+	if err := yaml.Unmarshal([]byte(text), &set.Object); err != nil {
+		return nil, err
+	}
+	if m.hooked {
+		return set, hook(set)
+	}
+	return set, nil
+}
+
 // budgets are at how many nodes a set may be without an available pod at once, or surge: a share for those whose strategy says so, and a
 // number for the one with the annotation.
 type budgets struct {
@@ -98,24 +115,16 @@ func newTroupe(t *testing.T, c *harness.Cluster, nodes int, b budgets) *troupe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &troupe{Space: s, t: t, random: rand.New(rand.NewPCG(*seed, 1)), acts: map[string]int{}, released: map[types.UID]string{}, members: []*member{
+	u := &troupe{Space: s, t: t, budgets: b, random: rand.New(rand.NewPCG(*seed, 1)), acts: map[string]int{}, released: map[types.UID]string{}, members: []*member{
 		{name: "plain"}, {name: "surging"}, {name: "edge", limit: b.edge}, {name: "in-place", advanced: true}, {name: "limited", advanced: true, hooked: b.hooks},
 	}}
 	if u.ledger, err = observe.OpenLedger(s.Context(), store, s.Name); err != nil {
 		t.Fatal(err)
 	}
-	texts := manifests(s.Name, b)
 	for _, m := range u.members {
 		m.image = 1
-		set := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(texts[m.name]), &set.Object); err != nil {
+		if err := u.create(m); err != nil {
 			t.Fatal(err)
-		}
-		if m.hooked {
-			hook(t, set)
-		}
-		if _, err := u.client(m).Create(s.Context(), set, metav1.CreateOptions{}); err != nil {
-			t.Fatalf("creating set %s: %v", m.name, err)
 		}
 	}
 	u.settle("the sets run everywhere")
@@ -180,6 +189,9 @@ const images = 9
 func (u *troupe) act() {
 	u.release()
 	for _, m := range u.members {
+		if m.away {
+			continue
+		}
 		if idle := u.done(m) == nil; !idle && u.random.IntN(12) > 0 {
 			continue
 		}

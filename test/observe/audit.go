@@ -122,7 +122,7 @@ const (
 	Once Invariant = "once"
 	// Logged: every pod that ends has a delete in the audit log, unless the API server was killed.
 	Logged Invariant = "logged"
-	// Known: pods are deleted only by managers and known users.
+	// Known: pods are deleted only by managers, known users and, while it collects them, the garbage collector.
 	Known Invariant = "known"
 )
 
@@ -132,6 +132,8 @@ type WriteRules struct {
 	Namespace string
 	// Users may delete any pods.
 	Users []string
+	// Collecting are the times at which the garbage collector may delete pods, because their set has gone.
+	Collecting []Span
 	// Fence is how long after the end of a manager there must be no writes.
 	Fence time.Duration
 	// Deaths are managers that were killed.
@@ -141,6 +143,9 @@ type WriteRules struct {
 	// Endings are the pods that have ended; nil if that was not recorded.
 	Endings []Ending
 }
+
+// Span is from one moment to another one.
+type Span struct{ From, To time.Time }
 
 // Death is the end of a manager.
 type Death struct {
@@ -191,7 +196,7 @@ func (j *writeJudge) violate(invariant Invariant, w Write, format string, args .
 func (j *writeJudge) judge(w Write) {
 	deletes := w.Verb == "delete" && w.Resource == "pods"
 	if w.Manager == "" {
-		if deletes && w.done() && !slices.Contains(j.rules.Users, w.User) {
+		if deletes && w.done() && !slices.Contains(j.rules.Users, w.User) && !j.collects(w) {
 			j.violate(Known, w, "nobody knows why")
 		}
 		return
@@ -214,6 +219,14 @@ func (j *writeJudge) judge(w Write) {
 	if w.done() {
 		j.deletes[w.UID] = w
 	}
+}
+
+// garbageCollector is the user of the garbage collector.
+const garbageCollector = "system:serviceaccount:kube-system:generic-garbage-collector"
+
+// collects reports whether the garbage collector has sent a write when it may.
+func (j *writeJudge) collects(w Write) bool {
+	return w.User == garbageCollector && slices.ContainsFunc(j.rules.Collecting, func(s Span) bool { return !w.Sent.Before(s.From) && w.Sent.Before(s.To) })
 }
 
 // lost reports whether the response to a write may have been lost.

@@ -51,10 +51,12 @@ func TestWritesCanFail(t *testing.T) {
 		"a successor that does not wait": {audited("b", "b", "", "b"), OneWriter},
 		"a stranger":                     {change(func(w []Write) { w[1].Manager, w[1].User = "", "somebody" }), Known},
 		"a user":                         {writes: change(func(w []Write) { w[1].Manager, w[1].User = "", "me" })},
+		"the garbage collector":          {writes: change(func(w []Write) { w[1].Manager, w[1].User = "", garbageCollector })},
+		"the collector at another time":  {change(func(w []Write) { w[3].Manager, w[3].User = "", garbageCollector }), Known},
 		"another namespace":              {writes: change(func(w []Write) { w[1].UID, w[1].Namespace = "", "other" })},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rules := WriteRules{Namespace: "ns", Users: []string{"me"}, Fence: 5 * time.Second}
+			rules := WriteRules{Namespace: "ns", Users: []string{"me"}, Fence: 5 * time.Second, Collecting: []Span{{time.Unix(1_000_000, 0), time.Unix(1_000_003, 0)}}}
 			if name == "a successor that does not wait" {
 				rules.Deaths = []Death{{"b", time.Unix(1_000_000, 500)}}
 			}

@@ -104,14 +104,15 @@ func (w *world) inUse(pod *corev1.Pod, at time.Time) bool {
 	return !changing(pod) && (w.limits == nil || !preparing(pod)) && Available(pod, minReady, at)
 }
 
-// judgeNewest is Kept for a set of apps/v1, whose newest revision has the highest number. Only a ledger has revisions.
+// judgeNewest is Kept for a set of apps/v1, whose newest revision has the highest number, unless somebody has deleted that of the template. Only a
+// ledger has revisions.
 func (w *world) judgeNewest(event Event, old *corev1.Pod) {
 	pod, isPod := event.Object.(*corev1.Pod)
 	if !isPod || old == nil || w.set == nil || w.limits != nil || w.set.DeletionTimestamp != nil || !w.ours(pod) || !w.begins(old, pod, event.Type == watch.Deleted) {
 		return
 	}
 	node := NodeOf(pod)
-	if w.newest != "" && w.eligible[node] && !w.taken(old, node) && hashOf(old) == w.newest && !w.newestAt.After(w.decided(event, old, pod)) {
+	if w.newest != "" && w.eligible[node] && !w.taken(old, node) && hashOf(old) == w.newest && w.runs(old) && !w.newestAt.After(w.decided(event, old, pod)) {
 		w.violate(Kept, event, fmt.Sprintf("pod %s on node %s is up to date, and was deleted", old.Name, node))
 	}
 }

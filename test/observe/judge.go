@@ -128,6 +128,7 @@ func Judge(log []Event, rules Rules) Report {
 		old, eligible := w.pods[event.Object.GetUID()], len(w.eligible)
 		w.apply(event, judged)
 		w.followDesired(event.At, eligible)
+		w.followTemplate(event.At)
 		counts, surging, unavailable, up := w.counts, len(w.surging), len(w.unavailable), w.up
 		w.settle(event.At, judged)
 		if judged {
@@ -137,6 +138,7 @@ func Judge(log []Event, rules Rules) Report {
 			if rules.Outages {
 				w.judgeCharge(event, old, up)
 				w.judgeNewest(event, old)
+				w.judgeUnchanged(event, old)
 			} else {
 				w.judgeBudget(event, unavailable)
 			}

@@ -88,7 +88,11 @@ func (w *world) followLimits(event Event, old *corev1.Pod, judged bool) {
 	if judged {
 		w.judgeLimits(event, old, pod)
 	}
-	if pod.DeletionTimestamp == nil && event.Type != watch.Deleted {
+	switch {
+	case pod.DeletionTimestamp != nil || event.Type == watch.Deleted:
+	case hashOf(pod) == "": // a webhook has taken it, and the controller does not know what it was
+		delete(w.limits.last, NodeOf(pod))
+	default:
 		w.limits.last[NodeOf(pod)] = hashOf(pod)
 	}
 }
@@ -169,7 +173,7 @@ func (w *world) taken(pod *corev1.Pod, node string) bool {
 func (w *world) judgeCreation(event Event, pod *corev1.Pod, node string) {
 	l := w.limits
 	last, known := l.last[node]
-	if !w.eligible[node] || l.begunNodes[node] || hashOf(pod) == last {
+	if !w.eligible[node] || l.begunNodes[node] || hashOf(pod) == last || hashOf(pod) == "" {
 		return
 	}
 	var reason string

@@ -173,6 +173,8 @@ func TestGoodTales(t *testing.T) {
 			excuse("a0").remove("a0").pod("again", 0, "a"),
 		"what had begun before somebody deleted the pod, and before the pause": told(t, 2, plain).observed("b").prepare("a0").excuse("a0").remove("a0").
 			edit(func(spec *v1beta1.DaemonSetSpec) { paused(spec.UpdateStrategy.RollingUpdate) }).observed("b").pod("b0", 0, "b"),
+		"a held node whose pod has lost its hash to a webhook": told(t, 2, paused).observed("b").
+			excuse("a0").remove("a0").pod("bare", 0, "").excuse("bare").remove("bare").pod("b0", 0, "b"),
 		"a failed pod on a held node": func() *tale {
 			s := told(t, 2, paused).observed("b")
 			s.failed("a0")

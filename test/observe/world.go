@@ -35,6 +35,8 @@ type world struct {
 	charged   map[string]bool
 	upSince   map[string]time.Time
 	lost      map[types.UID]loss
+	// wanted is what the template wants.
+	wanted wanted
 	// deleted has the pods that are already in Report.Deleted.
 	deleted map[types.UID]bool
 
