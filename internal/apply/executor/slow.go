@@ -293,12 +293,12 @@ func (w *slowWrite) refusal(answer apply.Answer, err error) *Refusal {
 	return refusal
 }
 
-// mayGo reports whether a slow write may be sent now: this process leads, a later leader knows that it must wait, and the client's limit has room.
+// mayGo reports whether a slow write may be sent now: this process leads, a later leader knows that it must wait, the API server bears more writes, and the client's limit has room.
 func (e sender) mayGo(ctx context.Context) error {
 	if err := e.Slow.Hold(ctx); err != nil {
 		return fmt.Errorf("announcing a slow write: %w", err)
 	}
-	if err := e.Pace.wait(ctx); err != nil {
+	if err := e.Pace.room(ctx); err != nil {
 		return err
 	}
 	if e.Pace.Leads != nil && !e.Pace.Leads() {
