@@ -102,6 +102,9 @@ func (g *Guard) Run(ctx context.Context) {
 			again = g.decide(ctx, other)
 		} else if ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Could not determine whether another controller reconciles DaemonSets; retrying")
+			if g.permit.fail() {
+				g.changed(false)
+			}
 		}
 		if !again {
 			g.sleep(ctx, err)
@@ -184,7 +187,7 @@ func (g *Guard) touch(ctx context.Context) (*appsv1.DaemonSet, error) {
 	if apierrors.IsNotFound(err) {
 		probe, err = sets.Create(ctx, newProbe(g.namespace), metav1.CreateOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("creating the probe %s/%s: %w", g.namespace, everynode.ProbeName, err)
+			return nil, fmt.Errorf("creating the probe %s/%s, without which the native dialect writes nothing: %w: exempt it from what refuses it", g.namespace, everynode.ProbeName, err)
 		}
 		return probe, nil
 	}

@@ -43,11 +43,19 @@ type cluster struct {
 	sent    *record.FakeRecorder
 }
 
-func start(t *testing.T, other bool) *cluster {
+func start(t *testing.T, other bool, change ...func(c *cluster)) *cluster {
 	t.Helper()
 	c := &cluster{other: other, clock: clocktesting.NewFakeClock(time.Now()), told: make(chan bool, 10), sent: record.NewFakeRecorder(100)}
+	for _, how := range change {
+		how(c)
+	}
 	client := fake.NewClientset()
 	client.PrependReactor("create", "daemonsets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.refused {
+			return true, nil, apierrors.NewForbidden(appsv1.Resource("daemonsets"), everynode.ProbeName, errors.New("denied by a policy"))
+		}
 		a.(clienttesting.CreateAction).GetObject().(*appsv1.DaemonSet).Generation = 1
 		return false, nil, nil
 	})
@@ -244,6 +252,23 @@ func TestAProbeThatMayNotBeChanged(t *testing.T) {
 	c.set(func() { c.other = true })
 	if c.next(t) || c.guard.MayWrite() {
 		t.Error("may write although another controller has come")
+	}
+}
+
+// TestAProbeThatMayNotBeCreated: a policy refuses the first probe, so nothing shows whether another controller is active. The dialect writes nothing, which is
+// reported as if one were, and ends when the probe exists.
+func TestAProbeThatMayNotBeCreated(t *testing.T) {
+	c := start(t, false, func(c *cluster) { c.refused = true })
+	if c.next(t) || c.guard.MayWrite() || c.guard.Other() {
+		t.Fatal("may write, or another controller counts as active, and neither is known")
+	}
+	c.passTime(t)
+	if c.guard.MayWrite() {
+		t.Error("may write after a while although nothing is known")
+	}
+	c.set(func() { c.refused = false })
+	if !c.next(t) || !c.guard.MayWrite() {
+		t.Error("may not write although the probe exists and no controller observes it")
 	}
 }
 

@@ -77,6 +77,9 @@ func (g *LeaseGuard) Run(ctx context.Context) {
 		case ctx.Err() == nil:
 			klog.FromContext(ctx).Error(err, "Could not determine whether another manager is active; retrying", "manager", g.other.Name)
 			pause = time.Second
+			if g.permit.fail() {
+				g.changed(false)
+			}
 		}
 		if again {
 			continue

@@ -242,10 +242,12 @@ func TestAnOldLeaseIsNoReasonToWait(t *testing.T) {
 	l.wants(false)
 }
 
-func TestAnErrorChangesNothing(t *testing.T) {
+// TestAnErrorShowsNothing: until the lease can be read nothing is written, which is reported once, as if the other manager were active.
+func TestAnErrorShowsNothing(t *testing.T) {
 	l := newLeased(t)
 	l.down.Store(true)
 	l.run()
+	l.wants(false)
 	l.step()
 	if l.guard.MayWrite() {
 		t.Error("may write, but it is not known whether somebody else does")

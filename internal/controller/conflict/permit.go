@@ -21,8 +21,16 @@ type permit struct {
 	may    atomic.Bool
 	// other reports whether the last check found another controller.
 	other atomic.Bool
-	// known reports whether there was a check, unsettled whether writes of another controller may be in flight.
-	known, unsettled bool
+	// known reports whether there was a check, failed whether one has failed before that, unsettled whether writes of another controller may be in flight.
+	known, failed, unsettled bool
+}
+
+// fail records that a check has failed. It reports whether it is the first one and nothing is known yet: until a check succeeds, nothing may be written, which is to
+// be shown as if another controller were active.
+func (p *permit) fail() (isNew bool) {
+	isNew = !p.known && !p.failed
+	p.failed = true
+	return isNew
 }
 
 // decide uses the result of a check. It reports whether the result has changed, and whether to check again immediately:
