@@ -139,3 +139,52 @@ func TestCopiedFailure(t *testing.T) {
 		t.Fatalf("%+v, %v", got, w.images("img:v3"))
 	}
 }
+
+// TestAFailureThatIsStoredNowhere: if both the mark of the revision and the status of the policy are refused, the next leader knows nothing of the failure. It starts
+// the revision again, on the nodes of the first wave only, and undoes it again.
+func TestAFailureThatIsStoredNowhere(t *testing.T) {
+	w, r := judgedWorld(t)
+	w.before = func(verb, name string) error {
+		if verb == "patch-revision" && strings.Contains(name, w.newestRevision()) {
+			return errors.New("a webhook is down")
+		}
+		return nil
+	}
+	bad := map[string]bool{}
+	lasts := func() {
+		for range 60 {
+			w.deliver()
+			_ = w.pass()
+			w.kubelets()
+			for _, p := range w.pods {
+				if p.Spec.Containers[0].Image == "img:bad" {
+					bad[p.Spec.NodeName] = true
+				}
+			}
+			w.clock.Step(time.Second)
+		}
+	}
+	for leader := range 3 {
+		clear(bad)
+		lasts()
+		if got := r.last(); got.Phase != v1alpha1.PhaseFailed || len(w.images("img:v1")) != 4 {
+			t.Fatalf("leader %d: %+v, %v", leader, got, w.images("img:v1"))
+		}
+		if len(bad) != 1 || !bad["n1"] {
+			t.Errorf("leader %d: the revision ran on %v, want the first wave", leader, bad)
+		}
+		w.c.states = map[clustercache.Key]*state{}
+		r.Stored, r.Remembered = nil, nil
+	}
+}
+
+// newestRevision is the name of the revision with the highest number.
+func (w *world) newestRevision() (name string) {
+	highest := int64(-1)
+	for _, revision := range w.revisions {
+		if revision.Revision > highest {
+			highest, name = revision.Revision, revision.Name
+		}
+	}
+	return name
+}
