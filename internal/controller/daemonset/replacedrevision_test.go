@@ -5,6 +5,7 @@ package daemonset
 import (
 	"errors"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -196,5 +197,52 @@ func TestAChangedHashThatCannotBeChangedBack(t *testing.T) {
 	a.settle()
 	if d := a.wrote("delete"); len(d) > 0 {
 		t.Errorf("deleted %v: the template is the same", d)
+	}
+}
+
+// TestALostTwinAndANewLeader is a limit: of the two revisions of a template one is deleted and cannot be written again. Only the leader that has seen it knows that the
+// pods with its hash are up to date; a pod has no other trace of its template that could be trusted. The next leader updates these pods, and no others.
+func TestALostTwinAndANewLeader(t *testing.T) {
+	a := newAdvanced(t, 3, standard)
+	a.settle()
+	newer := a.currentRevision().DeepCopy()
+	newer.Name, newer.UID, newer.ResourceVersion, newer.Revision = "ds-twin", "twin", a.next(), 5
+	newer.Labels[appsv1.ControllerRevisionHashLabelKey] = "twin"
+	a.revisions[newer.Name] = newer
+	a.seeRevision(newer)
+	a.settle()
+	a.join("joined")
+	a.settle()
+	a.forgetLog()
+	var ofTwin []string
+	for name, p := range a.pods {
+		if p.Labels[appsv1.ControllerRevisionHashLabelKey] == "twin" {
+			ofTwin = append(ofTwin, name)
+		}
+	}
+	a.before = func(verb, name string) error {
+		if verb == "create-revision" && name == "ds-twin" {
+			return apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}, "ds-twin", errors.New("exceeded quota"))
+		}
+		return nil
+	}
+	delete(a.revisions, newer.Name)
+	a.index.DropRevision(newer.UID)
+	lasts := func() {
+		for range 20 {
+			a.deliver()
+			_ = a.pass()
+			a.kubelets()
+			a.clock.Step(time.Second)
+		}
+	}
+	lasts()
+	if d := a.wrote("delete"); len(d) > 0 {
+		t.Fatalf("deleted %v: the leader has seen the revision", d)
+	}
+	a.c = New(a.c.Options)
+	lasts()
+	if d := a.wrote("delete"); len(ofTwin) != 1 || !slices.Equal(d, ofTwin) || len(a.pods) != 4 {
+		t.Errorf("deleted %v, want %v: update this test and docs/operations.md", d, ofTwin)
 	}
 }
