@@ -162,6 +162,8 @@ func TestApproval(t *testing.T) {
 	b.Does("the waves", chromedp.SetValue(".tools select", "wave"), chromedp.Evaluate(`document.querySelector(".tools select").dispatchEvent(new Event("change", {bubbles: true}))`, nil),
 		chrome.Until(`[...document.querySelectorAll(".group h3")].map((h) => h.innerText).join() === "canary 2,rest 4"`),
 		chrome.Until(`!document.querySelector(".waves").innerText.includes("remaining")`)) // no node remains
+	b.Does("when the rest follows", chrome.Press(chrome.Named("section button", "Estimate the times")),
+		chrome.Until(`[...document.querySelectorAll("[data-estimate]")].map((e) => e.innerText).join().startsWith("estimate: after the approval of canary, for about ")`))
 	b.picture("dashboard-waves", 1100)
 	b.accessible("waves")
 	b.Does("the approval", chrome.Press(chrome.Named(".actions > button", "approve")), chromedp.WaitVisible("dialog[open] pre"),

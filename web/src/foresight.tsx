@@ -16,7 +16,7 @@ export interface Plan {
   revision: string;
   nodes: PlannedNode[]; counts: Record<string, number>; duration: string; unfinished: number; estimate: { low: string; high: string };
   warnings: { kind: string; message: string }[]; budget: { limit: number; waves: number; mostAtOnce: number; mostDown: number };
-  policy?: { name: string; holds?: string; waves: { name: string; nodes: string[]; start?: string; end?: string; approval?: boolean }[] };
+  policy?: { name: string; holds?: string; waves: { name: string; nodes: string[]; start?: string; end?: string; approval?: boolean; after?: string[] }[] };
 }
 
 export interface Foreseen { plan: Plan; byNode: Map<string, PlannedNode>; at: number }

@@ -78,6 +78,8 @@ const titleHeight = 26;
 
 interface Place { tile: Tile; dim: boolean; x: number; y: number }
 
+type Layout = ReturnType<typeof place>;
+
 /** place computes where cells are on a canvas of that width. */
 function place(all: TileGroup[], width: number, size: number) {
   const step = size + gap, columns = Math.max(1, Math.floor(width / step));
@@ -100,6 +102,7 @@ function Drawing({ groups: all, size, selected, choose }: PictureProps) {
   const [width, setWidth] = useState(800);
   const [at, setAt] = useState<{ index: number; x: number; y: number } | undefined>();
   const layout = useMemo(() => place(all, width, size), [all, width, size]);
+  const drawn = useRef<Drawn>(), scheme = useScheme();
   useLayoutEffect(() => {
     const observer = new ResizeObserver((entries) => setWidth(Math.floor(entries[0].contentRect.width)));
     observer.observe(box.current!);
@@ -107,9 +110,11 @@ function Drawing({ groups: all, size, selected, choose }: PictureProps) {
   }, []);
   const chosen = layout.places.findIndex((p) => p.tile.key === selected);
   useEffect(() => {
-    const frame = requestAnimationFrame(() => draw(canvas.current!, layout, width, size, at?.index ?? chosen));
+    const frame = requestAnimationFrame(() => {
+      drawn.current = draw(canvas.current!, { layout, width, size, scheme, scale: window.devicePixelRatio || 1 }, at?.index ?? chosen, drawn.current);
+    });
     return () => cancelAnimationFrame(frame);
-  }, [layout, at?.index, chosen]);
+  }, [layout, scheme, at?.index, chosen]);
   const find = (e: MouseEvent) => {
     const area = canvas.current!.getBoundingClientRect(), x = e.clientX - area.left, y = e.clientY - area.top;
     const band = layout.bands.findLast((b) => y >= b.y);
@@ -151,48 +156,87 @@ function Drawing({ groups: all, size, selected, choose }: PictureProps) {
   );
 }
 
-/** draw draws all cells. The colours are those of the style sheet. */
-function draw(canvas: HTMLCanvasElement, layout: ReturnType<typeof place>, width: number, size: number, marked: number) {
-  const scale = window.devicePixelRatio || 1;
-  canvas.width = width * scale;
-  canvas.height = layout.height * scale;
-  canvas.style.width = width + "px";
-  canvas.style.height = layout.height + "px";
-  const c = canvas.getContext("2d")!, styles = getComputedStyle(canvas);
-  const colour = (name: string) => styles.getPropertyValue("--" + name).trim();
-  c.scale(scale, scale);
-  c.textBaseline = "middle";
-  c.textAlign = "center";
-  const family = styles.fontFamily, letters = size >= 11, half = size / 2;
-  c.font = `${Math.round(size * 0.6)}px ${family}`;
-  const looks = new Map<string, Place[]>();
-  for (const p of layout.places) {
-    const look = (p.dim ? "dim " : "") + p.tile.tone, own = looks.get(look);
-    own ? own.push(p) : looks.set(look, [p]);
-  }
-  for (const [look, own] of looks) {
-    const tone = look.replace("dim ", "");
-    c.globalAlpha = look === tone ? 1 : 0.2;
-    c.fillStyle = colour(tone);
-    for (const p of own) {
-      c.fillRect(p.x, p.y, size, size);
+/** useScheme is the colour scheme of the system, dark or light: a canvas does not follow it by itself. */
+function useScheme(): string {
+  const media = useMemo(() => matchMedia("(prefers-color-scheme: dark)"), []);
+  const [dark, turn] = useState(media.matches);
+  useEffect(() => {
+    const follow = () => turn(media.matches);
+    media.addEventListener("change", follow);
+    return () => media.removeEventListener("change", follow);
+  }, []);
+  return dark ? "dark" : "light";
+}
+
+/** smallestLetter is the size of the smallest cells with a character. */
+const smallestLetter = 8;
+
+interface View { layout: Layout; width: number; size: number; scheme: string; scale: number }
+
+/** Drawn is what is on the canvas: cells that have not changed are not drawn again. stamps are the images of cells by their looks. */
+interface Drawn { same: string; places: Place[]; marked: number; stamps: Map<string, HTMLCanvasElement> }
+
+/** draw draws the cells that look other than what was drawn before, or all cells if they have moved. */
+function draw(canvas: HTMLCanvasElement, view: View, marked: number, before?: Drawn): Drawn {
+  const { layout, width, size, scheme, scale } = view, c = canvas.getContext("2d")!;
+  const same = JSON.stringify([width, size, scheme, scale, layout.bands, layout.titles]);
+  const moved = before?.same !== same;
+  const stamps = moved ? new Map<string, HTMLCanvasElement>() : before.stamps;
+  const styles = moved || stamps.size === 0 ? getComputedStyle(canvas) : undefined;
+  if (moved) {
+    canvas.width = width * scale;
+    canvas.height = layout.height * scale;
+    canvas.style.width = width + "px";
+    canvas.style.height = layout.height + "px";
+    c.scale(scale, scale);
+    c.textBaseline = "middle";
+    c.fillStyle = styles!.getPropertyValue("--ink").trim();
+    c.font = `600 13px ${styles!.fontFamily}`;
+    for (const t of layout.titles) {
+      c.fillText(t.name, 0, t.y + titleHeight / 2);
     }
-    c.fillStyle = colour(tone + "-ink");
-    for (const p of letters ? own : []) {
-      c.fillText(p.tile.glyph, p.x + half, p.y + half + 1);
+  }
+  const paint = (p: Place) => {
+    const look = (p.dim ? "dim " : "") + p.tile.tone + " " + p.tile.glyph;
+    let stamp = stamps.get(look);
+    if (!stamp) {
+      stamps.set(look, (stamp = stampOf(p, size, scale, styles || getComputedStyle(canvas))));
     }
+    c.drawImage(stamp, p.x, p.y, size, size);
+  };
+  layout.places.forEach((p, i) => {
+    const old = moved ? undefined : before.places[i], outlined = i === marked;
+    if (old && old.dim === p.dim && (old.tile === p.tile || old.tile.tone === p.tile.tone && old.tile.glyph === p.tile.glyph) && outlined === (i === before!.marked)) {
+      return;
+    }
+    if (old) {
+      c.clearRect(p.x - gap, p.y - gap, size + 2 * gap, size + 2 * gap); // with its outline, and nothing of other cells
+    }
+    paint(p);
+    if (outlined) {
+      c.strokeStyle = (styles || getComputedStyle(canvas)).getPropertyValue("--ink").trim();
+      c.lineWidth = 2;
+      c.strokeRect(p.x - 1, p.y - 1, size + 2, size + 2);
+    }
+  });
+  return { same, places: layout.places, marked, stamps };
+}
+
+/** stampOf is the image of a cell. The colours are those of the style sheet. */
+function stampOf(p: Place, size: number, scale: number, styles: CSSStyleDeclaration): HTMLCanvasElement {
+  const stamp = document.createElement("canvas"), colour = (name: string) => styles.getPropertyValue("--" + name).trim();
+  stamp.width = stamp.height = Math.round(size * scale);
+  const c = stamp.getContext("2d")!;
+  c.scale(stamp.width / size, stamp.width / size);
+  c.globalAlpha = p.dim ? 0.2 : 1;
+  c.fillStyle = colour(p.tile.tone);
+  c.fillRect(0, 0, size, size);
+  if (size >= smallestLetter) {
+    c.textBaseline = "middle";
+    c.textAlign = "center";
+    c.font = `${Math.round(size * (size < 16 ? 0.8 : 0.6))}px ${styles.fontFamily}`;
+    c.fillStyle = colour(p.tile.tone + "-ink");
+    c.fillText(p.tile.glyph, size / 2, size / 2 + 1);
   }
-  c.globalAlpha = 1;
-  c.textAlign = "left";
-  c.fillStyle = colour("ink");
-  c.font = `600 13px ${family}`;
-  for (const t of layout.titles) {
-    c.fillText(t.name, 0, t.y + titleHeight / 2);
-  }
-  const mark = layout.places[marked];
-  if (mark) {
-    c.strokeStyle = colour("ink");
-    c.lineWidth = 2;
-    c.strokeRect(mark.x - 1, mark.y - 1, size + 2, size + 2);
-  }
+  return stamp;
 }

@@ -5,7 +5,7 @@
 import { Fragment, h } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { query, read, useStream } from "./api";
-import { Foreseen, Foresight, lookOf } from "./foresight";
+import { Foreseen, Foresight, Plan, lookOf } from "./foresight";
 import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, clock, collator, groupOf, groups, nodePath, notReady, reasonOf, seconds, span } from "./model";
 import { Pods } from "./node";
 import { Badge, Bar, Conditions, Table, Warnings } from "./parts";
@@ -45,7 +45,7 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
       <Fleet page={page} head={head} facets={page.parts.facets || []} foreseen={foreseen} past={past} at={replayed?.at} selected={selected} select={select} />
       {selected && (past && replayed ? <PastPanel node={selected} cell={past.get(selected)} at={replayed.at} close={() => select(undefined)} />
         : <Panel key={selected} head={head} node={selected} cell={page.items.get(selected)} close={() => select(undefined)} />)}
-      {head.policy && <Waves policy={head.policy} details={details} />}
+      {head.policy && <Waves head={head} policy={head.policy} details={details} />}
       <h2>Revisions</h2>
       <Revisions head={head} all={revisions} />
       {details && <Fragment>
@@ -82,6 +82,7 @@ function Summary({ head, details, revisions }: { head: Head; details?: Details; 
         <div><dt>Budget</dt><dd>{used} of {head.budget.limit} used{head.budget.surge ? " (surge)" : ""}
           {head.budget.usedByUnreachable ? `, ${head.budget.usedByUnreachable} by nodes that are not ready` : ""}</dd></div>
         <div><dt>Restarts</dt><dd>{r.new} in {r.newPods} new pods, {r.old} in {r.oldPods} old ones</dd></div>
+        {head.policy && head.state === "rolling" && head.secondsLeft !== undefined && <div><dt>At this speed</dt><dd>about {span(head.secondsLeft)} left</dd></div>}
         {head.waves && !head.policy && <div><dt>Waves</dt><dd>{head.waves.done} of {head.waves.total}, of {head.waves.size} nodes</dd></div>}
       </dl>
       {(head.problems || []).map((text) => <p key={text} class="warning">{text}</p>)}
@@ -127,14 +128,18 @@ function naming(by: string, facets: Facet[], head: Head): (c: Cell) => string {
     case "":
       return () => "";
     case "wave":
-      return (c) => head.policy?.waves?.[c.w]?.name || "no wave";
+      // The wave for the remaining nodes is left out of the report if all of them are left out of it.
+      return (c) => head.policy?.waves?.[c.w]?.name || (c.w >= 0 && c.w === head.policy?.waves?.length ? "remaining" : "no wave");
     case "verdict":
       return (c) => c.v;
     case "revision":
       return (c) => "revision " + (c.p?.[c.p.length - 1]?.revision || "none");
   }
   const i = facets.findIndex((f) => f.key === by), none = "without " + by;
-  return (c) => facets[i]?.values[c.f[i]] || none;
+  return (c) => {
+    const value = facets[i]?.values[c.f[i]];
+    return value === undefined ? none : value || "with " + by; // a label without a value, such as node-role.kubernetes.io/worker
+  };
 }
 
 /** FleetProps: past are the cells of the time at, if that is not now. */
@@ -149,7 +154,7 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select }: Fle
   const [filter, setFilter] = useState("");
   const [only, setOnly] = useState<number>();
   const [zoom, setZoom] = useState<number>();
-  const count = cells.size, size = zoom ?? (count > 5000 ? 10 : count > 1000 ? 14 : 22);
+  const count = cells.size, size = zoom ?? (count > 5000 ? 12 : count > 1000 ? 14 : 22);
   const how = chosen ?? ((zones?.values.length || 0) > 1 ? zone : "");
   const sorted = useMemo(() => past ? [...past.keys()] : [...page.items.keys()].sort(collator.compare), [page.order, past]);
   const { all, shown, found } = useMemo(() => {
@@ -277,9 +282,33 @@ function Explanation({ of: e }: { of: Explained }) {
   );
 }
 
+/** Estimate is a plan of what is left, and when it was made, in milliseconds since 1970. */
+interface Estimate { plan?: Plan; at: number; error?: string }
+
+/** estimated says when a wave begins and ends, as a plan foresees it; empty if it is finished. */
+function estimated(wave: string, e: Estimate): string {
+  const w = e.plan?.policy?.waves.find((x) => x.name === wave), start = seconds(w?.start), end = seconds(w?.end);
+  if (w?.after) {
+    return "estimate: after the approval of " + w.after.join(", ") + (start !== undefined && end !== undefined ? ", for about " + span(end - start) : "");
+  }
+  if (!w || start === undefined && !end) {
+    return "";
+  }
+  const time = (s: number) => wall(e.at + s * 1000);
+  return "estimate: " + [start ? "from " + time(start) : "", end !== undefined ? "until " + time(end) : "the end is not known"].filter(Boolean).join(" ")
+    + (w.approval ? ", and then the approval" : "");
+}
+
 /** Waves is the timeline of a policy. */
-function Waves({ policy, details }: { policy: Policy; details?: Details }) {
+function Waves({ head, policy, details }: { head: Head; policy: Policy; details?: Details }) {
   const spec = details?.policy;
+  const [estimate, setEstimate] = useState<Estimate>();
+  const [busy, setBusy] = useState(false);
+  const ask = () => {
+    setBusy(true);
+    run(head, { verb: "plan" }).then((o) => setEstimate({ plan: o.data, at: Date.now(), error: o.error }), (e: Error) => setEstimate({ at: Date.now(), error: e.message }))
+      .finally(() => setBusy(false));
+  };
   return (
     <section>
       <h2>Waves of rolloutpolicy/{policy.name}</h2>
@@ -298,10 +327,17 @@ function Waves({ policy, details }: { policy: Policy; details?: Details }) {
               {own?.after?.some((g) => g.type === "Approval") && <span>{w.approval ? `approved by ${w.approvedBy || "unknown"} (${w.approval})` : "needs an approval"}
                 {w.waitingSince && !w.approval ? `, waits for ${ago(w.waitingSince).replace(" ago", "")}` : ""}</span>}
               {w.rollingSince && w.phase === "Rolling" && <span>since {ago(w.rollingSince)}</span>}
+              {w.completedAt && <span>complete since {ago(w.completedAt)}</span>}
+              {estimate && estimated(w.name, estimate) && <span data-estimate>{estimated(w.name, estimate)}</span>}
             </li>
           );
         })}
       </ol>
+      {(policy.waves || []).length > 0 && <p><button type="button" disabled={busy} onClick={ask}>{busy ? "Estimating …" : "Estimate the times"}</button>
+        {estimate?.plan && <span role="status"> Estimated at {wall(estimate.at)}: {estimate.plan.unfinished ? `${estimate.plan.unfinished} nodes do not finish` : `all ends in ${estimate.plan.estimate.low}`
+          + (estimate.plan.estimate.high !== estimate.plan.estimate.low ? " to " + estimate.plan.estimate.high : "")
+          + (estimate.plan.policy?.waves.some((w) => w.approval) ? " and the time until approvals" : "")}{estimate.plan.policy?.holds ? "; " + estimate.plan.policy.holds : ""}.</span>}</p>}
+      {estimate?.error && <p class="warning" role="alert">{estimate.error}</p>}
       {spec?.windows && <p>Windows: {spec.windows.map((w) => `${w.schedule} for ${w.duration}${w.timeZone ? " (" + w.timeZone + ")" : ""}`).join("; ")}</p>}
       {spec?.freezes && <p>Freezes: {spec.freezes.map((f) => `${f.from} to ${f.to}`).join("; ")}</p>}
     </section>

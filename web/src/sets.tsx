@@ -2,7 +2,7 @@
 
 // The list of all sets.
 
-import { Fragment, h } from "preact";
+import { Component, h } from "preact";
 import { useState } from "preact/hooks";
 import { useStream } from "./api";
 import { Row, setPath, waiting } from "./model";
@@ -14,7 +14,9 @@ const rank: Record<string, number> = { failed: 0, rolling: 1, finished: 2 };
 
 const columns: Column[] = [
   { name: "Set", value: (r) => r.namespace + "/" + r.set },
+  { name: "Dialect", value: (r) => r.dialect },
   { name: "State", value: (r) => rank[r.state] ?? 3 },
+  { name: "Phase", value: (r) => r.phase || "" },
   { name: "Updated", value: (r) => (r.desired ? r.updated / r.desired : 1) },
   { name: "Available", value: (r) => (r.desired ? r.available / r.desired : 1) },
   { name: "Image and revision", value: (r) => (r.images || []).join(" ") + r.revision },
@@ -23,18 +25,44 @@ const columns: Column[] = [
   { name: "Next", value: (r) => r.next },
 ];
 
-/** mostRows is how many rows are shown at once: the filter finds the others. */
-const mostRows = 500;
+/** fewRows is how many rows are shown at first, and how many more each time. */
+const fewRows = 500;
 
 function compare(a: string | number, b: string | number): number {
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+}
+
+/** SetRow is made again only when its set has changed: there may be thousands. */
+class SetRow extends Component<{ r: Row }> {
+  shouldComponentUpdate(next: { r: Row }) {
+    return next.r !== this.props.r;
+  }
+
+  render() {
+    const { r } = this.props;
+    return (
+      <tr>
+        <td><a href={setPath(r.namespace, r.set)}>{r.namespace}/{r.set}</a></td>
+        <td>{r.dialect}</td>
+        <td title={r.why}><Badge state={r.state} /></td>
+        <td>{r.phase ? <Badge state={r.phase} /> : "–"}</td>
+        <td><Bar done={r.updated} half={r.updated} all={r.desired} label={`${r.updated} of ${r.desired} updated`} /> {r.updated}/{r.desired}</td>
+        <td>{r.available}/{r.desired}</td>
+        <td>{(r.images || []).map((x) => <div key={x}><code>{x}</code></div>)}<small>{r.revision}</small></td>
+        <td>{r.wave || "–"}</td>
+        <td title={r.waits}>{r.blocking || waiting(r.waits || "–")}</td>
+        <td>{r.next || "–"}</td>
+      </tr>
+    );
+  }
 }
 
 export function Sets() {
   const page = useStream<Row>("sets/stream");
   const [filter, setFilter] = useState("");
   const [only, setOnly] = useState(false);
-  const [order, setOrder] = useState({ column: 1, down: false });
+  const [order, setOrder] = useState({ column: 2, down: false });
+  const [most, show] = useState(fewRows);
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const text = (r: Row) => [r.namespace, r.set, r.state, r.dialect, r.revision, r.phase, r.wave, r.waits, r.why, r.blocking, r.next, ...(r.images || [])].join(" ").toLowerCase();
   const value = columns[order.column].value;
@@ -51,7 +79,7 @@ export function Sets() {
       <form class="tools" onSubmit={(e) => e.preventDefault()}>
         <label>Filter <input type="search" value={filter} placeholder="name, namespace, verdict …" onInput={(e) => setFilter(e.currentTarget.value)} /></label>
         <label><input type="checkbox" checked={only} onChange={(e) => setOnly(e.currentTarget.checked)} /> only rollouts in progress</label>
-        <span role="status">{all.length} {all.length === 1 ? "set" : "sets"}, {rolling} with a rollout in progress{rows.length > mostRows ? `; the first ${mostRows} of ${rows.length} are shown` : ""}</span>
+        <span role="status">{all.length} {all.length === 1 ? "set" : "sets"}, {rolling} with a rollout in progress{rows.length < all.length || rows.length > most ? `; ${Math.min(most, rows.length)} of ${rows.length} that match are shown` : ""}</span>
       </form>
       <div class="scroll" role="region" aria-label="Daemon sets" tabIndex={0}>
         <table class="sets">
@@ -66,21 +94,11 @@ export function Sets() {
             ))}
           </tr></thead>
           <tbody>
-            {rows.slice(0, mostRows).map((r) => (
-              <tr key={r.k}>
-                <td><a href={setPath(r.namespace, r.set)}>{r.namespace}/{r.set}</a> <small>{r.dialect}</small></td>
-                <td title={r.why}><Badge state={r.state} />{r.phase && r.phase !== "Complete" && <> <Badge state={r.phase} /></>}</td>
-                <td><Bar done={r.updated} half={r.updated} all={r.desired} label={`${r.updated} of ${r.desired} updated`} /> {r.updated}/{r.desired}</td>
-                <td>{r.available}/{r.desired}</td>
-                <td>{(r.images || []).map((x) => <div key={x}><code>{x}</code></div>)}<small>{r.revision}</small></td>
-                <td>{r.wave || "–"}</td>
-                <td title={r.waits}>{r.blocking || waiting(r.waits || "–")}</td>
-                <td>{r.next || "–"}</td>
-              </tr>
-            ))}
+            {rows.slice(0, most).map((r) => <SetRow key={r.k} r={r} />)}
           </tbody>
         </table>
       </div>
+      {rows.length > most && <p><button type="button" onClick={() => show(most + fewRows)}>Show {Math.min(fewRows, rows.length - most)} more</button></p>}
       {page.connected && all.length === 0 && <p class="empty">There are no daemon sets.</p>}
     </main>
   );
