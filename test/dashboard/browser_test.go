@@ -97,7 +97,8 @@ func TestSmokeBrowser(t *testing.T) {
 	b.Does("why a node waits, by its name", chrome.Enter(".tools input[type=search]", s.Nodes[pictured-1]),
 		chrome.Until(`document.querySelector(".found")?.innerText.startsWith("`+s.Nodes[pictured-1]+`: the pod is old; the update budget is used up")`), chrome.Enter(".tools input[type=search]", " "))
 	b.Does("why a node waits", chrome.Press(chrome.Find(".cell.g3")), chrome.Until(`(document.querySelector(".panel")?.innerText || "").includes("ImagePull")`),
-		chrome.Until(`document.querySelector(".panel").innerText.includes("`+harness.BrokenImage+`")`))
+		chrome.Until(`document.querySelector(".panel").innerText.includes("`+harness.BrokenImage+`")`), chrome.Until(`[...document.querySelectorAll(".panel td")].some((e) => e.innerText === "Ready")`),
+		chrome.Until("!"+chrome.Named(".actions > button", "undo")+".disabled"))
 	b.picture("dashboard-set", 1400)
 	b.accessible("a set")
 	b.Does("the rules", chrome.Press(chrome.Find(`.panel p:last-of-type button`)), chrome.Until(`document.querySelector(".panel").innerText.includes("kubectl everynode explain-node")`))

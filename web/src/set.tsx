@@ -327,7 +327,7 @@ function Waves({ head, policy, details }: { head: Head; policy: Policy; details?
               {own?.after?.some((g) => g.type === "Approval") && <span>{w.approval ? `approved by ${w.approvedBy || "unknown"} (${w.approval})` : "needs an approval"}
                 {w.waitingSince && !w.approval ? `, waits for ${ago(w.waitingSince).replace(" ago", "")}` : ""}</span>}
               {w.rollingSince && w.phase === "Rolling" && <span>since {ago(w.rollingSince)}</span>}
-              {w.completedAt && <span>complete since {ago(w.completedAt)}</span>}
+              {w.completedAt && <span>complete for {ago(w.completedAt).replace(" ago", "")}</span>}
               {estimate && estimated(w.name, estimate) && <span data-estimate>{estimated(w.name, estimate)}</span>}
             </li>
           );

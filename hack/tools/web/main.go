@@ -78,15 +78,29 @@ func build(source string) (map[string][]byte, error) {
 	for i := range result.OutputFiles {
 		files[filepath.Base(result.OutputFiles[i].Path)] = result.OutputFiles[i].Contents
 	}
-	for from, to := range map[string]string{"src/index.html": "index.html", "src/icon.svg": "icon.svg", "vendor/preact/LICENSE": "licences.txt"} {
-		data, err := os.ReadFile(filepath.Join(source, from))
-		if err != nil {
+	declared, err := tokens(filepath.Join(source, "vendor/primer"), files["app.css"])
+	if err != nil {
+		return nil, err
+	}
+	files["app.css"] = append(declared, files["app.css"]...)
+	for from, to := range map[string]string{"src/index.html": "index.html", "src/icon.svg": "icon.svg"} {
+		if files[to], err = os.ReadFile(filepath.Join(source, from)); err != nil {
 			return nil, fmt.Errorf("reading the page: %w", err)
 		}
-		if to == "licences.txt" {
-			data = []byte("The page contains Preact (https://preactjs.com).\n\n" + strings.TrimLeft(string(data), "\n"))
-		}
-		files[to] = data
 	}
-	return files, nil
+	files["licences.txt"], err = licences(source)
+	return files, err
+}
+
+// licences returns the licences of what the page contains.
+func licences(source string) ([]byte, error) {
+	var all []string
+	for _, of := range [][2]string{{"preact", "The page contains Preact (https://preactjs.com)."}, {"primer", "Its colours are those of Primer (https://primer.style/primitives)."}} {
+		data, err := os.ReadFile(filepath.Join(source, "vendor", of[0], "LICENSE"))
+		if err != nil {
+			return nil, fmt.Errorf("reading a licence: %w", err)
+		}
+		all = append(all, of[1]+"\n\n"+strings.TrimLeft(string(data), "\n"))
+	}
+	return []byte(strings.Join(all, "\n")), nil
 }
