@@ -92,3 +92,21 @@ func (s *sparing) AnnotatedEventf(object runtime.Object, annotations map[string]
 		s.EventRecorder.AnnotatedEventf(object, annotations, kind, reason, format, args...)
 	}
 }
+
+// counting counts all events, also those that are not sent.
+type counting struct {
+	record.EventRecorder
+	count func(reason string)
+}
+
+// Event implements record.EventRecorder.
+func (c counting) Event(object runtime.Object, kind, reason, message string) {
+	c.count(reason)
+	c.EventRecorder.Event(object, kind, reason, message)
+}
+
+// Eventf implements record.EventRecorder.
+func (c counting) Eventf(object runtime.Object, kind, reason, format string, args ...any) { //nolint:revive // client-go sets the parameters
+	c.count(reason)
+	c.EventRecorder.Eventf(object, kind, reason, format, args...)
+}

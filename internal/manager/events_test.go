@@ -88,3 +88,18 @@ func (f sinkFunc) Patch(e *corev1.Event, _ []byte) (*corev1.Event, error) {
 	f(e)
 	return e, nil
 }
+
+// TestEventsAreCounted: also those that are not sent.
+func TestEventsAreCounted(t *testing.T) {
+	counted := map[string]int{}
+	sent := record.NewFakeRecorder(4 * eventBurst)
+	recorder := counting{newSparing(sent, clock.RealClock{}), func(reason string) { counted[reason]++ }}
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}}
+	for range 2 * eventBurst {
+		recorder.Event(object, corev1.EventTypeNormal, "One", "text")
+		recorder.Eventf(object, corev1.EventTypeNormal, "Two", "text %d", 1)
+	}
+	if counted["One"] != 2*eventBurst || counted["Two"] != 2*eventBurst || len(sent.Events) != 2*eventBurst {
+		t.Errorf("counted %v, and %d were sent", counted, len(sent.Events))
+	}
+}

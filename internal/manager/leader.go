@@ -119,7 +119,7 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	l.notices = notifications.New(o.targets, realClock, l.metrics.Notified)
 	l.metrics.MayNotify(o.targets.Names(), notifications.Results())
 	l.files = l.followers(o, realClock)
-	recorder := newSparing(l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource}), realClock)
+	recorder := counting{newSparing(l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource}), realClock), l.metrics.Event}
 	index := clustercache.NewIndex(func(key clustercache.Key) { l.controller.Enqueue(key) })
 	all, err := l.build(o, cfg, recorder)
 	if err != nil {

@@ -57,6 +57,15 @@ const (
 	ReasonRolloutStalled = "RolloutStalled"
 )
 
+// Reasons are all of them.
+func Reasons() []string {
+	return []string{
+		ReasonRolloutStarted, ReasonWaveStarted, ReasonSoakStarted, ReasonSoakRestarted, ReasonApprovalNeeded, ReasonApprovalMissing, ReasonWavePassed, ReasonRolloutCommitted,
+		ReasonRolloutFailed, ReasonRolloutUndoEnded, ReasonTemplateReverted, ReasonRolloutRetried, ReasonRolloutUndone, ReasonRolloutRejected, ReasonAnalysisFailed,
+		ReasonAnalysisUnknown, ReasonAnalysisPassed, ReasonAlertsFiring, ReasonAlertsEnded, ReasonRolloutStalled,
+	}
+}
+
 // The API versions of sets in a status.
 const (
 	versionNative   = "apps/v1"

@@ -72,6 +72,7 @@ func stories() map[string]map[string]bool {
 		missing  = `everynode_policy_approval_missing_since_seconds{pod="one"} `
 		rolling  = `everynode_policy_wave_rolling_since_seconds{pod="one"} `
 		phase    = `everynode_policy_sets{pod="one",phase="%"} `
+		decided  = `everynode_policy_decisions_total{pod="one",reason="%"} `
 		answer   = `everynode_policy_analyses{pod="one",answer="%"} `
 		window   = `everynode_write_concurrency_limit{pod="%"} `
 		aside    = `everynode_agent_stores_set_aside_total{namespace="a",pod="%"} `
@@ -148,6 +149,11 @@ func stories() map[string]map[string]bool {
 			of(phase, "Failed") + "1x60 0x9": false, of(phase, "Failed") + "0x69 1": false,
 		},
 		"EverynodeRolloutUndone": {
+			of(decided, "RolloutUndoEnded") + "0x60 1x9": true, of(decided, "RolloutUndoEnded") + "0x69 1": false, of(decided, "RolloutCommitted") + "0x60 1x9": false,
+			of(decided, "RolloutUndoEnded") + "0x5 1x64": false, // more than an hour ago
+			of(decided, "RolloutUndoEnded") + "3x70":     false,
+		},
+		"EverynodeUndoOverdue": {
 			of(phase, "Undoing") + "1x70": true, of(phase, "Undoing") + "0x60 1x9": false, of(phase, "Failed") + "1x70": false,
 		},
 		"EverynodeAnalysisUnknown": {

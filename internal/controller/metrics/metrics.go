@@ -9,6 +9,7 @@ package metrics
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -52,6 +54,9 @@ const (
 	policyAnalyses
 	policyApproval
 	policyRolling
+	policyWaves
+	policyNodes
+	policyDecisions
 	notified
 	fileCurrent
 )
@@ -59,29 +64,32 @@ const (
 // Declared returns all metrics of the manager's own.
 func Declared() []Declaration {
 	return []Declaration{
-		sets:           {"everynode_sets", "gauge", "Daemon sets that are managed.", []string{"dialect"}, false},
-		nodes:          {"everynode_set_nodes", "gauge", "Nodes by the numbers of the status: desired, current, misscheduled, ready, updated, available, unavailable.", []string{"dialect", "number"}, true},
-		verdicts:       {"everynode_set_verdicts", "gauge", "Nodes by verdict of the last decision.", []string{"dialect", "verdict"}, true},
-		budgetLimit:    {"everynode_set_budget_limit", "gauge", "Nodes that an update may make unavailable (or surge on) at once.", []string{"dialect"}, true},
-		budgetUsed:     {"everynode_set_budget_used", "gauge", "Nodes charged to the update budget, by cause: update (made unavailable by this set's own update), unreachable (the node is not ready) or other.", []string{"dialect", "cause"}, true},
-		lastProgress:   {"everynode_set_last_progress_seconds", "gauge", "When an active update last made progress, as a Unix timestamp: when it began, or when the number of remaining nodes reached a new minimum. A node remains until its new pod is available, also while the update waits for a user. It is absent while no update is in progress, while it only waits for people or for nodes that are not ready, and while another controller is active. Of several sets it is that of the set without progress for longest.", []string{"dialect"}, true},
-		decideSeconds:  {"everynode_decide_seconds", "histogram", "Time from taking a snapshot to having a plan.", []string{"dialect"}, false},
-		writes:         {"everynode_writes_total", "counter", "Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, busy, unclear).", []string{"verb", "result"}, false},
-		conflicts:      {"everynode_dialect_conflict", "gauge", "1 while a dialect writes nothing: another controller is at work, its CRDs are missing or not those of Everynode, or its daemon sets cannot be read.", []string{"dialect"}, false},
-		window:         {"everynode_write_concurrency_limit", "gauge", "Requests about pods that may be under way at once, of all sets together. It shrinks when the API server answers slowly, not in time, or with 429.", nil, false},
-		pullJobs:       {"everynode_pull_jobs", "gauge", "ImagePullJobs, by state: running or completed.", []string{"state"}, false},
-		pullJobNodes:   {"everynode_pull_job_nodes", "gauge", "Nodes of the ImagePullJobs that run, by the numbers of the status: desired, active, succeeded, failed.", []string{"number"}, false},
-		pullNodes:      {"everynode_pull_nodes", "gauge", "Nodes that pull an image now.", nil, false},
-		pullImages:     {"everynode_pull_images", "gauge", "Images that nodes are requested to have, over all nodes, by phase: waiting, pulling, succeeded, failed.", []string{"phase"}, false},
-		certEnds:       {"everynode_webhook_certificate_ends_seconds", "gauge", "When the certificate of the webhooks ends, in seconds since 1970.", nil, false},
-		reading:        {"everynode_leader_reading", "gauge", "1 while this manager leads and has not read the cluster yet, or waits until no write of the last leader can take effect: until then it decides nothing. Else 0.", nil, false},
-		policySets:     {"everynode_policy_sets", "gauge", "Daemon sets that rollout policies apply to, by phase of their rollout.", []string{"phase"}, false},
-		policyNext:     {"everynode_policy_next_action_seconds", "gauge", "When the next action of a rollout policy is due, in seconds since 1970, by action (EndSoak, OpenWindow, EndFreeze, StartUpdate). Of several daemon sets it is the earliest.", []string{"action"}, false},
-		policyRolling:  {"everynode_policy_wave_rolling_since_seconds", "gauge", "Since when nodes of a wave have been being updated, in seconds since 1970. Of several waves it is the one that has taken longest. Absent when no set has the phase Rolling.", nil, false},
-		policyAnalyses: {"everynode_policy_analyses", "gauge", "Analyses that the active wave of a rollout waits for, and the questions about alerts that hold updates, by the newest answer: Pass, Fail or Unknown, also before the first one.", []string{"answer"}, false},
-		policyApproval: {"everynode_policy_approval_missing_since_seconds", "gauge", "Since when a wave has been waiting for an approval, in seconds since 1970. Of several waves it is the one that has waited longest. Absent when none waits.", nil, false},
-		notified:       {"everynode_notifications_total", "counter", "Notifications of the steps of rollouts, by target and result: sent (the target has accepted it), retried (an attempt has failed, and is repeated), failed (it is lost: the target has refused it, or its delivery was tried for too long) or dropped (it is lost: the queue was full).", []string{"target", "result"}, false},
-		fileCurrent:    {"everynode_file_current", "gauge", "1 if the content of a file of the manager that is read again when it changes counts, by the flag that names it; 0 if it has a mistake, so that the earlier content counts. Only the manager that leads has it.", []string{"flag"}, false},
+		sets:            {"everynode_sets", "gauge", "Daemon sets that are managed.", []string{"dialect"}, false},
+		nodes:           {"everynode_set_nodes", "gauge", "Nodes by the numbers of the status: desired, current, misscheduled, ready, updated, available, unavailable.", []string{"dialect", "number"}, true},
+		verdicts:        {"everynode_set_verdicts", "gauge", "Nodes by verdict of the last decision.", []string{"dialect", "verdict"}, true},
+		budgetLimit:     {"everynode_set_budget_limit", "gauge", "Nodes that an update may make unavailable (or surge on) at once.", []string{"dialect"}, true},
+		budgetUsed:      {"everynode_set_budget_used", "gauge", "Nodes charged to the update budget, by cause: update (made unavailable by this set's own update), unreachable (the node is not ready) or other.", []string{"dialect", "cause"}, true},
+		lastProgress:    {"everynode_set_last_progress_seconds", "gauge", "When an active update last made progress, as a Unix timestamp: when it began, or when the number of remaining nodes reached a new minimum. A node remains until its new pod is available, also while the update waits for a user. It is absent while no update is in progress, while it only waits for people or for nodes that are not ready, and while another controller is active. Of several sets it is that of the set without progress for longest.", []string{"dialect"}, true},
+		decideSeconds:   {"everynode_decide_seconds", "histogram", "Time from taking a snapshot to having a plan.", []string{"dialect"}, false},
+		writes:          {"everynode_writes_total", "counter", "Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, busy, unclear).", []string{"verb", "result"}, false},
+		conflicts:       {"everynode_dialect_conflict", "gauge", "1 while a dialect writes nothing: another controller is at work, its CRDs are missing or not those of Everynode, or its daemon sets cannot be read.", []string{"dialect"}, false},
+		window:          {"everynode_write_concurrency_limit", "gauge", "Requests about pods that may be under way at once, of all sets together. It shrinks when the API server answers slowly, not in time, or with 429.", nil, false},
+		pullJobs:        {"everynode_pull_jobs", "gauge", "ImagePullJobs, by state: running or completed.", []string{"state"}, false},
+		pullJobNodes:    {"everynode_pull_job_nodes", "gauge", "Nodes of the ImagePullJobs that run, by the numbers of the status: desired, active, succeeded, failed.", []string{"number"}, false},
+		pullNodes:       {"everynode_pull_nodes", "gauge", "Nodes that pull an image now.", nil, false},
+		pullImages:      {"everynode_pull_images", "gauge", "Images that nodes are requested to have, over all nodes, by phase: waiting, pulling, succeeded, failed.", []string{"phase"}, false},
+		certEnds:        {"everynode_webhook_certificate_ends_seconds", "gauge", "When the certificate of the webhooks ends, in seconds since 1970.", nil, false},
+		reading:         {"everynode_leader_reading", "gauge", "1 while this manager leads and has not read the cluster yet, or waits until no write of the last leader can take effect: until then it decides nothing. Else 0.", nil, false},
+		policySets:      {"everynode_policy_sets", "gauge", "Daemon sets that rollout policies apply to, by phase of their rollout.", []string{"phase"}, false},
+		policyNext:      {"everynode_policy_next_action_seconds", "gauge", "When the next action of a rollout policy is due, in seconds since 1970, by action (EndSoak, OpenWindow, EndFreeze, StartUpdate). Of several daemon sets it is the earliest.", []string{"action"}, false},
+		policyRolling:   {"everynode_policy_wave_rolling_since_seconds", "gauge", "Since when nodes of a wave have been being updated, in seconds since 1970. Of several waves it is the one that has taken longest. Absent when no set has the phase Rolling.", nil, false},
+		policyAnalyses:  {"everynode_policy_analyses", "gauge", "Analyses that the active wave of a rollout waits for, and the questions about alerts that hold updates, by the newest answer: Pass, Fail or Unknown, also before the first one.", []string{"answer"}, false},
+		policyApproval:  {"everynode_policy_approval_missing_since_seconds", "gauge", "Since when a wave has been waiting for an approval, in seconds since 1970. Of several waves it is the one that has waited longest. Absent when none waits.", nil, false},
+		policyWaves:     {"everynode_policy_waves", "gauge", "Waves of the rollouts that are active under rollout policies, by phase: Pending, Rolling, Soaking, WaitingForApproval or Passed.", []string{"phase"}, false},
+		policyNodes:     {"everynode_policy_nodes", "gauge", "Nodes of the rollouts that are active under rollout policies, by number: desired (all in waves), released (in waves that have begun), updated, available (with an available pod of the new revision) or failed.", []string{"number"}, false},
+		policyDecisions: {"everynode_policy_decisions_total", "counter", "Steps and decisions of rollouts under rollout policies, by the reason of their event (see the page about events).", []string{"reason"}, false},
+		notified:        {"everynode_notifications_total", "counter", "Notifications of the steps of rollouts, by target and result: sent (the target has accepted it), retried (an attempt has failed, and is repeated), failed (it is lost: the target has refused it, or its delivery was tried for too long) or dropped (it is lost: the queue was full).", []string{"target", "result"}, false},
+		fileCurrent:     {"everynode_file_current", "gauge", "1 if the content of a file of the manager that is read again when it changes counts, by the flag that names it; 0 if it has a mistake, so that the earlier content counts. Only the manager that leads has it.", []string{"flag"}, false},
 	}
 }
 
@@ -93,6 +101,7 @@ type Metrics struct {
 	writes   *prometheus.CounterVec
 	conflict *prometheus.GaugeVec
 	notified *prometheus.CounterVec
+	decided  *prometheus.CounterVec
 	files    *prometheus.GaugeVec
 
 	// Window limits writes. It may be nil, and must be set before the first Collect.
@@ -133,13 +142,17 @@ func New(perSet bool) *Metrics {
 		}
 		m.descs = append(m.descs, prometheus.NewDesc(d.Name, d.Help, labels, nil))
 	}
-	h, w, c, n := all[decideSeconds], all[writes], all[conflicts], all[notified]
+	h, w, c, n, e := all[decideSeconds], all[writes], all[conflicts], all[notified], all[policyDecisions]
 	m.decide = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: h.Name, Help: h.Help, Buckets: prometheus.ExponentialBuckets(0.00005, 4, 9),
 	}, h.Labels)
 	m.writes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: w.Name, Help: w.Help}, w.Labels)
 	m.conflict = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: c.Name, Help: c.Help}, c.Labels)
 	m.notified = prometheus.NewCounterVec(prometheus.CounterOpts{Name: n.Name, Help: n.Help}, n.Labels)
+	m.decided = prometheus.NewCounterVec(prometheus.CounterOpts{Name: e.Name, Help: e.Help}, e.Labels)
+	for _, reason := range policy.Reasons() {
+		m.decided.WithLabelValues(reason) // so that the first one is an increase
+	}
 	m.files = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: all[fileCurrent].Name, Help: all[fileCurrent].Help}, all[fileCurrent].Labels)
 	return m
 }
@@ -197,6 +210,13 @@ func (m *Metrics) Count(verb string, answer apply.Answer) {
 	m.writes.WithLabelValues(verb, answer.String()).Inc()
 }
 
+// Event counts an event, if a rollout policy is its reason.
+func (m *Metrics) Event(reason string) {
+	if slices.Contains(policy.Reasons(), reason) {
+		m.decided.WithLabelValues(reason).Inc()
+	}
+}
+
 // Notified counts one result of a target of notifications.
 func (m *Metrics) Notified(target, result string) { m.notified.WithLabelValues(target, result).Inc() }
 
@@ -237,8 +257,9 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.writes.Describe(ch)
 	m.conflict.Describe(ch)
 	m.notified.Describe(ch)
+	m.decided.Describe(ch)
 	m.files.Describe(ch)
-	for _, d := range m.descs[window:notified] {
+	for _, d := range m.descs[window:policyDecisions] {
 		ch <- d
 	}
 }
@@ -249,6 +270,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.writes.Collect(ch)
 	m.conflict.Collect(ch)
 	m.notified.Collect(ch)
+	m.decided.Collect(ch)
 	m.files.Collect(ch)
 	if m.Window != nil {
 		ch <- prometheus.MustNewConstMetric(m.descs[window], prometheus.GaugeValue, float64(m.Window()))

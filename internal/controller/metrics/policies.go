@@ -37,6 +37,13 @@ func (m *Metrics) collectPolicies(ch chan<- prometheus.Metric) {
 	gauge := func(metric int, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(m.descs[metric], prometheus.GaugeValue, value, labels...)
 	}
+	waves, nodes := m.waves()
+	for phase, count := range waves {
+		gauge(policyWaves, float64(count), string(phase))
+	}
+	for number, count := range nodes {
+		gauge(policyNodes, float64(count), number)
+	}
 	for answer, count := range m.answers() {
 		gauge(policyAnalyses, float64(count), string(answer))
 	}
@@ -52,6 +59,33 @@ func (m *Metrics) collectPolicies(ch chan<- prometheus.Metric) {
 	if rolling != 0 {
 		gauge(policyRolling, float64(rolling))
 	}
+}
+
+// waves counts the waves of active rollouts, by phase, and their nodes. A set at rest keeps the waves of its last rollout, but they do not count.
+func (m *Metrics) waves() (phases map[v1alpha1.WavePhase]int, nodes map[string]int32) {
+	phases, nodes = map[v1alpha1.WavePhase]int{}, map[string]int32{"desired": 0, "released": 0, "updated": 0, "available": 0, "failed": 0}
+	for _, phase := range []v1alpha1.WavePhase{v1alpha1.WavePending, v1alpha1.WaveRolling, v1alpha1.WaveSoaking, v1alpha1.WaveWaitingForApproval, v1alpha1.WavePassed} {
+		phases[phase] = 0
+	}
+	for _, p := range m.Policies() {
+		for i := range p.Status.Sets {
+			st := &p.Status.Sets[i]
+			for k := range st.Waves {
+				w := &st.Waves[k]
+				if st.TargetRevision == st.CommittedRevision {
+					break
+				}
+				phases[w.Phase]++
+				if w.Phase != v1alpha1.WavePending {
+					nodes["released"] += w.Nodes
+				}
+				for number, n := range map[string]int32{"desired": w.Nodes, "updated": w.Updated, "available": w.Available, "failed": w.Failed} {
+					nodes[number] += n
+				}
+			}
+		}
+	}
+	return phases, nodes
 }
 
 // answers counts the analyses that rollouts wait for, by answer. The status keeps the results for waves that have passed or failed, but they do not count.
