@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -87,12 +88,27 @@ func keys[V any](m table[V]) []types.NamespacedName {
 	return all
 }
 
+// unknownFields is why a policy of a later version cannot be followed: a field of its specification that this version does not know may forbid what it would do.
+// Empty if there is none.
+func unknownFields(u *unstructured.Unstructured) string {
+	spec := map[string]any{"spec": u.Object["spec"]}
+	strict, found := runtime.AsStrictDecodingError(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(spec, &v1alpha1.RolloutPolicy{}, true))
+	if !found {
+		return ""
+	}
+	var fields []string
+	for _, err := range strict.Errors() {
+		fields = append(fields, err.Error())
+	}
+	return fmt.Sprintf("this version of the manager does not know all fields: %s; update the manager, or remove them", strings.Join(fields, ", "))
+}
+
 // putPolicy takes a policy. One that cannot be decoded, although the CRD accepts it, applies to its targets and cannot be followed.
 func (s *Store) putPolicy(u *unstructured.Unstructured) error {
 	p := &v1alpha1.RolloutPolicy{}
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, p)
 	if err == nil {
-		s.put(p, "")
+		s.put(p, unknownFields(u))
 		return nil
 	}
 	bare, spec := u.DeepCopy(), map[string]any{}
