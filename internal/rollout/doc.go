@@ -159,6 +159,12 @@
 // from the Mark or the Patch until its node runs the change and the gate is open, the pod counts as not ready, whatever its condition says. A pod gets one
 // write in a plan, except the Mark and Patch of one pod, which follow each other.
 //
+// # The end of a manager
+//
+// A manager that is being stopped while no other takes over decides with DecideEnding. It begins nothing new, so what an update or a repair would do now is
+// wait-manager. It calls off changes in place that have not changed the pod, opens the gate of a pod whose node runs its change, restores pods that
+// wait for their preDelete hook, and creates what is missing. Snapshot.Unfinished says on which nodes that is not done yet.
+//
 // # What every strategy charges
 //
 // A node is charged once at most, and only if it must run a pod, or may keep one (MayStay) and has one that is not
@@ -241,6 +247,8 @@
 //	20  an old pod that is not available           wait-replacing
 //	21  an old pod, MayStay, surge                 wait-surge-remove
 //	22  an old pod                                 wait-budget
+//
+// DecideEnding gives wait-manager instead of a verdict that acts, of wait-burst and of wait-pace, where it does nothing.
 //
 // An external set has wait-controller where it would need to do something of lines 2, 3, 5 and 6, or wait for something of lines 7 to 9.
 //

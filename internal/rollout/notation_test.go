@@ -28,6 +28,8 @@ func (p *player) do(command string, input []string) (string, error) {
 		return p.describe(input)
 	case "decide":
 		return printPlan(&p.w.State, Decide(p.w.State)), nil
+	case "ending":
+		return p.ending(), nil
 	case "run":
 		return p.run(fields[1:])
 	}

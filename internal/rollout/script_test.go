@@ -19,6 +19,7 @@ var updateScripts = flag.Bool("update", false, "write what the scripts in testda
 //	world     describes the imaginary cluster anew (see notation_test.go for the lines)
 //	change    adds such lines to what is there
 //	decide    prints the plan, changes nothing
+//	ending    prints the plan of a manager that is being stopped for good, and what it would still wait for
 //	run       applies the plan and lets the world go on, to a fixed point or for steps=N; prints one line for each step
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")

@@ -70,6 +70,8 @@ const (
 	WaitConflict  // the pod is old; more than one policy applies to the set
 	WaitPolicy    // the pod is old; the policy that governs the set is gone, or cannot be followed
 
+	WaitManager // something is to be done; the manager is being stopped (DecideEnding)
+
 	Blocked // a write was refused or got no clear answer; Node.Obstacle has the message
 )
 
@@ -258,6 +260,7 @@ var verdicts = [...]verdict{ //nolint:gochecknoglobals // a table: nothing chang
 	WaitFailed:       {"wait-failed", "the pod is old; the new revision has failed, so no further node gets it", GroupQueued, CausePolicy, anyTime},
 	WaitConflict:     {"wait-conflict", "the pod is old; more than one rollout policy applies to the daemon set, so no update starts", GroupQueued, CausePolicy, anyTime},
 	WaitPolicy:       {"wait-policy", "the pod is old; the rollout policy that governs the daemon set was deleted, or cannot be read or followed, so no update starts", GroupQueued, CausePolicy, anyTime},
+	WaitManager:      {"wait-manager", "something is to be done; the manager is being stopped and begins nothing new, so the next manager does it", GroupQueued, CauseTurn, anyTime},
 	Blocked:          {"blocked", "a write for this node was refused or got no clear answer", GroupHeld, CauseRefusal, anyTime},
 }
 
