@@ -84,6 +84,8 @@ type Controller struct {
 	slow     slowWrites
 	meetings meetings
 	groups   groups
+	// ending is set when the manager is being stopped for good.
+	ending atomic.Pointer[ending]
 
 	// buffers are reused for Snapshots (*clustercache.Buffer): each pass in progress has one.
 	buffers sync.Pool
@@ -166,6 +168,15 @@ func (c *Controller) work(ctx context.Context) bool {
 // Reconcile is one pass for one set. It returns when to come back even if nothing happens (0: never), and maybe an error, after
 // which the pass is also to be repeated with a growing delay.
 func (c *Controller) Reconcile(ctx context.Context, key clustercache.Key) (time.Duration, error) {
+	e := c.ending.Load()
+	after, err := c.reconcile(ctx, key, e)
+	if e != nil {
+		e.passed(key, err != nil && !executor.OnlyRefusals(err))
+	}
+	return after, err
+}
+
+func (c *Controller) reconcile(ctx context.Context, key clustercache.Key, e *ending) (time.Duration, error) {
 	d, w := c.dialects[key.Dialect], c.Index.Workload(key)
 	switch {
 	case w == nil:
@@ -182,7 +193,7 @@ func (c *Controller) Reconcile(ctx context.Context, key clustercache.Key) (time.
 		c.Observer.Forgotten(key) // its update never ends
 		return 0, nil
 	}
-	p := &pass{c: c, d: d, key: key, w: w, state: c.state(key, w)}
+	p := &pass{c: c, d: d, key: key, w: w, state: c.state(key, w), ending: e}
 	if p.adopt(); !p.byPolicy && c.bystander(key, w) {
 		c.leaveGroup(policyinput.SetOf(w), false)
 		p.reportIdle()
@@ -281,6 +292,8 @@ type pass struct {
 	turn turn
 	// stoodBack reports whether the decision was made without the annotations of OpenYurt.
 	stoodBack bool
+	// ending is set if the pass only ends what is under way.
+	ending *ending
 }
 
 // refuse sends an event for each problem of the set that has none yet, and returns whether one of them is fatal.

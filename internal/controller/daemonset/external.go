@@ -131,7 +131,7 @@ func (p *pass) standBack(s *rollout.Snapshot) {
 // decide makes the one decision of a pass.
 func (p *pass) decide(s *rollout.Snapshot, h *clustercache.Resolved) rollout.Plan {
 	p.c.Index.MarkAgents(s)
-	plan := rollout.Decide(*s)
+	plan := p.decideNow(s)
 	if h.Current >= 0 && h.Current != s.Set.Update { // a policy returns nodes to another revision; the status speaks of the template
 		plan.Status.Updated = s.CountUpdated(h.Current)
 	}

@@ -188,7 +188,7 @@ func (p *pass) lookAhead(ctx context.Context, h *clustercache.Resolved, s *rollo
 
 // predownload creates the jobs that a rollout needs, and deletes those that it no longer needs. If it fails, the rest of the pass continues.
 func (p *pass) predownload(ctx context.Context, h *clustercache.Resolved, a *lookahead, plan *rollout.Plan) {
-	if a.in == nil {
+	if a.in == nil || p.ending != nil {
 		return
 	}
 	out := predownload.Decide(a.in)

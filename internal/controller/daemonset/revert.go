@@ -47,7 +47,7 @@ func (p *pass) template() *policy.Template {
 // revert changes the template to that of a revision, exactly. The set is read from the API server itself: if it has changed since the decision, or belongs to
 // another field manager, nothing is written, and the pass that follows from the change decides again. The patch has the resourceVersion of what was read.
 func (p *pass) revert(ctx context.Context, h *clustercache.Resolved, out *policy.Result) error {
-	if out.Revert < 0 || out.Revert >= len(h.Entries) || h.Entries[out.Revert].Template == nil || p.c.Templates == nil || !p.mayWrite() {
+	if out.Revert < 0 || out.Revert >= len(h.Entries) || h.Entries[out.Revert].Template == nil || p.c.Templates == nil || p.ending != nil || !p.mayWrite() {
 		return nil
 	}
 	if p.c.slow.waits(writesOf{p.key, writesTemplate}) {
