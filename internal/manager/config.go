@@ -93,6 +93,10 @@ func (o *options) merge(fs *pflag.FlagSet, c *v1alpha1.ManagerConfiguration) err
 		take(fs, "webhook-bind-address", &o.webhookAddress, w.BindAddress)
 		take(fs, "webhook-cert-dir", &o.webhookCertDir, w.CertDir)
 	}
+	take(fs, "deployment", &o.deployment, c.Deployment)
+	if c.EndingTimeout != nil {
+		take(fs, "ending-timeout", &o.endingTimeout, &c.EndingTimeout.Duration)
+	}
 	take(fs, "in-place-wait-for-images", &o.imagesInPlace, c.InPlaceWaitForImages)
 	if c.PullSecretNamespaces != nil {
 		take(fs, "pull-secret-namespaces", &o.pullSecretNamespaces, &c.PullSecretNamespaces)

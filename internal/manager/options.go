@@ -45,6 +45,8 @@ type options struct {
 	leaseDuration   time.Duration
 	renewDeadline   time.Duration
 	retryPeriod     time.Duration
+	deployment      string
+	endingTimeout   time.Duration
 	gates           featuregate.MutableFeatureGate
 
 	pullSecretNamespaces []string
@@ -133,6 +135,9 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 10*time.Second, "How long other managers wait for a leader that does not renew its lease.")
 	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 7*time.Second, "How long a leader tries to renew its lease before it stops working.")
 	fs.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 1500*time.Millisecond, "Time between tries to get or renew the lease.")
+	fs.StringVar(&o.deployment, "deployment", "", "The Deployment of this manager in its own namespace. When a leader is asked to stop and this Deployment is scaled to zero, being deleted or gone, the leader begins nothing new, "+
+		"and stops when no pod waits out of service for a manager any more. Otherwise, and without this flag, it stops at once, and another manager takes over.")
+	fs.DurationVar(&o.endingTimeout, "ending-timeout", defaultEndingTimeout, "How long that takes at most: some seconds less than terminationGracePeriodSeconds of the pod of the manager. 0 switches it off.")
 	fs.BoolVar(&o.imagesInPlace, "in-place-wait-for-images", true, "Have a change in place of an Advanced DaemonSet wait for its images where an agent runs on the node: the agent pulls them while the old containers run. "+
 		"What the annotation wait-for-image of a set says takes precedence.")
 	fs.StringSliceVar(&o.pullSecretNamespaces, "pull-secret-namespaces", nil, "The namespaces from which pull secrets of ImagePullJobs may be copied to where the agents of all nodes read them.")
@@ -148,6 +153,9 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	o.gates.AddFlag(fs)
 	logsapi.AddFlags(o.logs, fs)
 }
+
+// defaultEndingTimeout is the default of --ending-timeout. The pods of the manifests have 60 seconds (config/manager).
+const defaultEndingTimeout = 45 * time.Second
 
 // defaultWebhookAddress is the address of the webhook server without --webhook-url.
 const defaultWebhookAddress = ":9443"
@@ -184,6 +192,10 @@ func (o *options) validate() error {
 		return usagef("--concurrent-syncs must be greater than 0, but got %d", o.concurrentSyncs)
 	case o.qps < 0:
 		return usagef("--kube-api-qps must be 0, for no limit where the API server shares its capacity itself, or greater, but got %v", o.qps)
+	case o.endingTimeout < 0:
+		return usagef("--ending-timeout must be 0, to stop at once, or greater, but got %v", o.endingTimeout)
+	case len(validation.IsDNS1123Subdomain(o.deployment)) > 0 && o.deployment != "":
+		return usagef("--deployment %q is not the name of a Deployment: use lower-case letters, digits, '-' and '.'", o.deployment)
 	case o.burst < 1:
 		return usagef("--kube-api-burst must be greater than 0, but got %d", o.burst)
 	case len(validation.IsDNS1123Label(o.namespace)) > 0:

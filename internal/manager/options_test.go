@@ -57,6 +57,8 @@ kubeAPIBurst: 3
 metricsBindAddress: "4"
 metricsPerSet: true
 inPlaceWaitForImages: false
+deployment: own
+endingTimeout: 9s
 healthProbeBindAddress: "5"
 webhook: {url: "https://u:6", bindAddress: ":7", certDir: d}
 leaderElection: {enabled: true, leaseDuration: 60s, renewDeadline: 50s, retryPeriod: 40s}
@@ -65,9 +67,9 @@ leaderElection: {enabled: true, leaseDuration: 60s, renewDeadline: 50s, retryPer
 		t.Fatal(err)
 	}
 	got := []any{o.kubeconfig, o.namespace, o.concurrentSyncs, o.qps, o.burst, o.metricsAddress, o.metricsPerSet, o.imagesInPlace, o.healthAddress, o.leaderElect, o.leaseDuration, o.renewDeadline, o.retryPeriod,
-		o.dialects[0], o.webhookURL, o.webhookAddress, o.webhookCertDir}
+		o.dialects[0], o.webhookURL, o.webhookAddress, o.webhookCertDir, o.deployment, o.endingTimeout}
 	want := []any{"k", "here", 1, float32(2), 3, "4", true, false, "5", true, time.Minute, 50 * time.Second, 40 * time.Second,
-		"kruise", "https://u:6", ":7", "d"}
+		"kruise", "https://u:6", ":7", "d", "own", 9 * time.Second}
 	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("field %d: %v, want %v", i, got[i], want[i])
@@ -88,6 +90,8 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"no burst":               {"", []string{"--kube-api-burst", "-1"}, "--kube-api-burst must be greater than 0"},
 		"no namespace":           {"", []string{"--namespace", ""}, `--namespace "" is not the name of a namespace`},
 		"bad namespace":          {"", []string{"--namespace", "Bad Name"}, `--namespace "Bad Name" is not the name`},
+		"a Deployment":           {"", []string{"--deployment", "Bad Name"}, `--deployment "Bad Name" is not the name of a Deployment`},
+		"time to end":            {"", []string{"--ending-timeout", "-1s"}, "--ending-timeout must be 0, to stop at once"},
 		"profiles of nowhere":    {"", []string{"--profiling", "--metrics-bind-address", "0"}, "--profiling needs a --metrics-bind-address"},
 		"one address twice":      {"", []string{"--metrics-bind-address", ":1", "--health-probe-bind-address", ":1"}, "are both :1"},
 		"lease shorter":          {"", []string{"--leader-elect-lease-duration", "1s"}, "lease duration (1s) > renew deadline (7s)"},

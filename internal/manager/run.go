@@ -104,7 +104,13 @@ func serve(ctx context.Context, o *options) error {
 			return err
 		}
 	}
-	return mgr.Start(ctx)
+	own, err := newDeployment(o, cfg)
+	if err != nil {
+		return err
+	}
+	running, stop := outlive(ctx, func(ctx context.Context) { leader.end(ctx, own, o.endingTimeout) })
+	defer stop()
+	return mgr.Start(running)
 }
 
 // newManager returns a manager whose leader election reports to t.

@@ -47,6 +47,10 @@ func OfManager() []Role {
 			{Group: coordination, Resource: "leases", Names: []string{"everynode-manager-slow-writes"}, Verbs: []string{"get", "update"}, Rare: []string{"update"}, Why: "held while a write is under way that a webhook makes slow, so that the next leader waits for it"},
 			{Group: apps, Resource: "daemonsets", Verbs: []string{"create"}, Why: "the probe that shows whether another controller is at work; a create cannot be limited to a name"},
 			{Group: apps, Resource: "daemonsets", Names: []string{"everynode-probe"}, Verbs: []string{"patch"}, Why: "the same"},
+			{
+				Group: apps, Resource: "deployments", Names: []string{"everynode-manager"}, Verbs: []string{"get"}, Rare: []string{"get"},
+				Why: "a leader that is asked to stop looks whether its own Deployment is scaled to zero, and then ends what is under way first; only with --deployment",
+			},
 		},
 	}, {
 		Name: "everynode-manager-image-pulls", Program: Manager, For: "images before an update, without the dialect kruise",

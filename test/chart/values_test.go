@@ -4,6 +4,7 @@ package chart
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -345,5 +346,21 @@ func TestAggregation(t *testing.T) {
 	}
 	if got := field(t, one(t, all, "ClusterRole/everynode-edit"), "rules.0.resources"); got != `["daemonsets"]` {
 		t.Errorf("edit is about %s", got)
+	}
+}
+
+// TestTimeToEnd: a manager that is scaled to zero stops some seconds before the kubelet kills it.
+func TestTimeToEnd(t *testing.T) {
+	for values, want := range map[string]string{"": "60", "manager: {terminationGracePeriodSeconds: 120}": "120"} {
+		deployment := release{values: values}.objects(t)["Deployment/"+home+"/everynode-manager"]
+		flags := manager.NewCommand("").Flags()
+		if err := flags.Parse(arguments(t, deployment)); err != nil {
+			t.Fatal(err)
+		}
+		grace := field(t, deployment, "spec.template.spec.terminationGracePeriodSeconds")
+		limit, err := flags.GetDuration("ending-timeout")
+		if err != nil || grace != want || fmt.Sprint(limit.Seconds()+15) != want || flags.Lookup("deployment").Value.String() != deployment.GetName() {
+			t.Errorf("%q: %s seconds of grace, --ending-timeout %s, --deployment %s: %v", values, grace, limit, flags.Lookup("deployment").Value, err)
+		}
 	}
 }

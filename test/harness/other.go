@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -118,5 +121,55 @@ func (c *Cluster) makeNamespace(t testing.TB, name string) {
 	_, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatalf("creating namespace %s: %v", name, err)
+	}
+}
+
+// Instead is a process that runs in place of a component of the plane.
+type Instead struct {
+	process *tied
+	log     string
+}
+
+// RunInstead kills a component, and runs its program as a process of the test with more arguments, until the test ends. The component stays down until it is started.
+func (c *Cluster) RunInstead(t testing.TB, component string, args ...string) *Instead {
+	t.Helper()
+	proc := func(name string) []string {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", c.component(t, component).PID, name))
+		if err != nil {
+			t.Fatalf("looking how %s was started: %v", component, err)
+		}
+		return strings.Split(strings.TrimRight(string(raw), "\x00"), "\x00")
+	}
+	command := exec.Command(c.Program(t, component), append(proc("cmdline")[1:], args...)...)
+	command.Env = proc("environ")
+	c.Kill(t, component)
+	log := filepath.Join(c.dir, "logs", "instead-of-"+component+".log")
+	process, err := startLogged(command, log)
+	if err != nil {
+		t.Fatalf("starting %s: %v", command.Path, err)
+	}
+	t.Cleanup(process.kill)
+	return &Instead{process, log}
+}
+
+// Log returns its log.
+func (i *Instead) Log() string {
+	raw, err := os.ReadFile(i.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
+
+// Terminate asks it to end, as a kubelet asks a container, and returns when it has ended.
+func (i *Instead) Terminate(t testing.TB) {
+	t.Helper()
+	if err := i.process.command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatalf("asking the process to end: %v", err)
+	}
+	select {
+	case <-i.process.ended:
+	case <-time.After(Patience):
+		t.Fatalf("it does not end in %s\n%s", Patience, i.Log())
 	}
 }
