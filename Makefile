@@ -123,6 +123,12 @@ build-kubernetes:
 	@$(STEP) 'build the programs of Kubernetes $(strip $(KUBE_MINOR)) (it takes minutes the first time)' \
 		hack/kubernetes '$(strip $(KUBE_MINOR))' '$(KUBERNETES_DIR)'
 
+# The kubectl of each supported version, as upstream has it, for the suite drain.
+.PHONY: build-kubectls
+build-kubectls:
+	@for v in $$(sed -n 's/^v\([0-9.]*\) .*/\1/p' hack/minors); do \
+		$(STEP) "build kubectl $$v (it takes minutes the first time)" hack/kubernetes $$v $(CURDIR)/.cache/kubectl/$$v kubectl; done
+
 # Names of the images: $(REGISTRY)/everynode-manager:$(VERSION). Without a registry nodes find them that have imported the archives.
 REGISTRY ?=
 

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/test/harness"
 )
 
@@ -25,9 +24,6 @@ func lifeScenarios() []scenario {
 		{"orphan-and-adopt-in-v1alpha1", 2, false, orphanAndAdoptInAlpha},
 		{"two-sets-on-the-same-nodes", 2, false, twoSets},
 		{"native-set-of-the-same-name", 2, false, nativeBeside},
-		{"drain-evicts-the-pods", 2, false, drain},
-		{"drain-keeps-the-pods-where-asked-for", 2, false, drainKeeps},
-		{"drain-lets-the-pods-leave-last", 2, false, drainLeavesLast},
 	}
 }
 
@@ -104,76 +100,6 @@ func nativeBeside(s *stage) {
 			s.t.Errorf("the pod of node %s is gone", node)
 		}
 	}
-}
-
-// drain: kubectl knows only the DaemonSets of apps/v1, so it evicts pods of Advanced ones unless a selector leaves them out.
-func drain(s *stage) {
-	s.run()
-	before, node := s.uids(), s.Nodes[0]
-	s.Kubectl("drain", node, "--ignore-daemonsets", "--pod-selector=app!=agent")
-	s.rolled()
-	s.samePods(before)
-	s.recorder.Excuse(before[node])
-	out, err := s.KubectlWith("", "drain", node, "--ignore-daemonsets", "--force", "--timeout=60s")
-	if err != nil {
-		s.t.Fatalf("kubectl drain: %v\n%s", err, out)
-	}
-	s.wantOutput(out, "evict")
-	s.rolled(s.replaced(before, node)) // the set puts it back, since its pods tolerate nodes that are unschedulable
-	s.Kubectl("uncordon", node)
-}
-
-// drainKeeps: in a namespace with the label, evictions are answered so that kubectl takes the pods for gone, and continues. A pod that is deleted is replaced.
-func drainKeeps(s *stage) {
-	s.Kubectl("label", "namespace", s.Name, everynode.KeepDaemonPods+"=true")
-	s.run()
-	before, node := s.uids(), s.Nodes[0]
-	out, err := s.KubectlWith("", "drain", node, "--ignore-daemonsets", "--force", "--timeout=60s") // a kubectl before 1.34 needs --force
-	if err != nil {
-		s.t.Fatalf("kubectl drain: %v\n%s", err, out)
-	}
-	s.wantOutput(out, "node/"+node+" drained")
-	s.rolled()
-	s.samePods(before)
-	s.recorder.Excuse(before[node])
-	out, err = s.KubectlWith("", "drain", node, "--ignore-daemonsets", "--disable-eviction", "--force", "--timeout=60s")
-	if err != nil {
-		s.t.Fatalf("kubectl drain --disable-eviction: %v\n%s", err, out)
-	}
-	s.rolled(s.replaced(before, node))
-	s.Kubectl("uncordon", node)
-}
-
-// drainLeavesLast: on a node that is removed, pods of a set that asks for it are evicted when those of other workloads have gone.
-func drainLeavesLast(s *stage) {
-	s.Kubectl("label", "namespace", s.Name, everynode.KeepDaemonPods+"=true")
-	s.run(`metadata: {annotations: {everynode.dev/leave-last-seconds: "600"}}`)
-	before, node := s.uids(), s.Nodes[0]
-	s.Kubectl("taint", "node", node, "example.com/removed=now:NoSchedule")
-	other := fmt.Sprintf(`apiVersion: v1
-kind: Pod
-metadata: {name: other, finalizers: [example.com/hold]}
-spec: {nodeName: %q, tolerations: [{operator: Exists}], containers: [{name: other, image: "registry.example/agent:1"}]}`, node)
-	if out, err := s.KubectlWith(other, "apply", "-f", "-"); err != nil {
-		s.t.Fatalf("%v\n%s", err, out)
-	}
-	out, err := s.KubectlWith("", "drain", node, "--ignore-daemonsets", "--force", "--timeout=12s")
-	if err == nil {
-		s.t.Errorf("the node is drained although a pod of another workload is left:\n%s", out)
-	}
-	s.wantOutput(out, "leave last, for 10m0s at most: 1 pod of another workload is on node "+node)
-	if pod := podOf(s, node, before[node]); pod == nil || pod.DeletionTimestamp != nil {
-		s.t.Errorf("the pod of node %s has left before the other one", node)
-	}
-	s.recorder.Excuse(before[node])
-	s.Kubectl("patch", "pod", "other", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
-	if out, err := s.KubectlWith("", "drain", node, "--ignore-daemonsets", "--force", "--timeout=60s"); err != nil {
-		s.t.Fatalf("kubectl drain: %v\n%s", err, out)
-	}
-	s.rolledOn(len(s.Nodes) - 1)
-	s.Kubectl("taint", "node", node, "example.com/removed-")
-	s.Kubectl("uncordon", node)
-	s.rolled(s.replaced(before, node))
 }
 
 func podOf(s *stage, node string, uid types.UID) *corev1.Pod {

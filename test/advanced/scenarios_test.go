@@ -13,7 +13,7 @@ const fewest, smokes = 60, 11
 // scenarios is the table of all scenarios.
 func scenarios() []scenario {
 	return slices.Concat(sampleScenarios(), apiScenarios(), rejectScenarios(), standardScenarios(), eligibilityScenarios(),
-		limitScenarios(), progressiveScenarios(), inPlaceScenarios(), hookScenarios(), historyScenarios(), statusScenarios(), lifeScenarios(), gitopsScenarios(), neighbourScenarios())
+		limitScenarios(), progressiveScenarios(), inPlaceScenarios(), hookScenarios(), historyScenarios(), statusScenarios(), lifeScenarios(), drainScenarios(), gitopsScenarios(), neighbourScenarios())
 }
 
 // TestScenarios plays all scenarios, many at a time.

@@ -66,6 +66,8 @@ type stage struct {
 	name     string
 	manifest []byte // as JSON
 	recorder *observe.Recorder
+	// kubectl is the program that drains nodes; "" is the one in localplane.
+	kubectl string
 	// unjudged is set by a scenario in which the set is never available on all of its nodes at once.
 	unjudged bool
 	// checks are made of what the recorder says in the end.
