@@ -2,7 +2,11 @@
 
 package everynode
 
-import "everynode.dev/everynode/api/annotation"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"everynode.dev/everynode/api/annotation"
+)
 
 // Labels on Everynode's own objects.
 const (
@@ -19,6 +23,18 @@ const (
 	// such a pod is answered with "not found", after which kubectl drain and other tools continue as with a pod of a DaemonSet of apps/v1.
 	KeepDaemonPods = Domain + "/keep-daemon-pods"
 )
+
+// Taints of a node.
+const (
+	// HoldKey is the key of a taint, with the effect NoSchedule, of a node that comes back while pods of a set with ComeBackFirst are not ready there. The manager writes it, and
+	// a kubelet can register a new node with it.
+	HoldKey = Domain + "/waits-for-daemon-pods"
+)
+
+// HoldTaint returns the taint with HoldKey.
+func HoldTaint() corev1.Taint {
+	return corev1.Taint{Key: HoldKey, Effect: corev1.TaintEffectNoSchedule}
+}
 
 // Annotations on an Advanced DaemonSet.
 const (
@@ -40,6 +56,10 @@ const (
 	// the node, an eviction is answered with 429, so that the tool tries again. The value is for how many seconds at most, from the first eviction of the pod. Without it these pods leave in
 	// any order. Pods that come back to the node, because they tolerate its taints, stay in any case.
 	LeaveLast = Domain + "/leave-last-seconds"
+	// ComeBackFirst makes the pods of the set run first on a node that comes back, in a namespace of --come-back-first-namespaces: while the node is not ready, or
+	// cordoned without a ready pod of the set, the manager puts the taint HoldKey on it, and removes it when the pod is ready. The value is for how many seconds at most, from
+	// when the node is ready and not cordoned. The template must tolerate the taint. Pods that are bound to the node already are not held back.
+	ComeBackFirst = Domain + "/come-back-first-seconds"
 )
 
 // Annotations on the template of an Advanced DaemonSet.
@@ -82,6 +102,9 @@ var MarkForAutoscalerValue = annotation.Of(annotation.Rule{Key: MarkForAutoscale
 
 // LeaveLastValue is the value of LeaveLast.
 var LeaveLastValue = annotation.Of(annotation.Rule{Key: LeaveLast, For: annotation.AdvancedOnly, Want: "a whole number of seconds from 1"}, annotation.WholeFrom(1))
+
+// ComeBackFirstValue is the value of ComeBackFirst.
+var ComeBackFirstValue = annotation.Of(annotation.Rule{Key: ComeBackFirst, For: annotation.AdvancedOnly, Want: "a whole number of seconds from 1"}, annotation.WholeFrom(1))
 
 // InPlaceGraceValue is the value of InPlaceGrace.
 var InPlaceGraceValue = annotation.Of(annotation.Rule{

@@ -55,7 +55,7 @@ var (
 // Annotations are those that people set.
 func Annotations() []annotation.Rule {
 	return []annotation.Rule{
-		WaitForImageValue.Rule, InPlaceGraceValue.Rule, InPlaceGateValue.Rule, InPlaceInitImagesValue.Rule, MarkForAutoscalerValue.Rule, LeaveLastValue.Rule, MaxReplacingValue.Rule, FailureAttributionWindowValue.Rule,
+		WaitForImageValue.Rule, InPlaceGraceValue.Rule, InPlaceGateValue.Rule, InPlaceInitImagesValue.Rule, MarkForAutoscalerValue.Rule, LeaveLastValue.Rule, ComeBackFirstValue.Rule, MaxReplacingValue.Rule, FailureAttributionWindowValue.Rule,
 		BlameWindowValue.Rule,
 	}
 }

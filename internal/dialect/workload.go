@@ -60,6 +60,8 @@ type Workload struct {
 	PreDelete    *PreDelete
 	// PodAnnotations are annotations that new pods get in addition to those of the template, which win. They are not part of a revision.
 	PodAnnotations map[string]string
+	// ComeBackFirst is for how long, at most, a node that comes back is held back from other pods until a pod of the set is ready there; 0 for not at all.
+	ComeBackFirst time.Duration
 	// PullAhead is how new images come to the nodes before an update.
 	PullAhead PullAhead
 	// Status is the status that the object carries now.

@@ -101,6 +101,9 @@ func (o *options) merge(fs *pflag.FlagSet, c *v1alpha1.ManagerConfiguration) err
 	if c.PullSecretNamespaces != nil {
 		take(fs, "pull-secret-namespaces", &o.pullSecretNamespaces, &c.PullSecretNamespaces)
 	}
+	if c.ComeBackFirstNamespaces != nil {
+		take(fs, "come-back-first-namespaces", &o.comeBackFirstNamespaces, &c.ComeBackFirstNamespaces)
+	}
 	take(fs, "analysis-providers", &o.analysisProviders, c.AnalysisProviders)
 	take(fs, "notification-targets", &o.notificationTargets, c.NotificationTargets)
 	if c.Dialects != nil {

@@ -36,6 +36,7 @@ import (
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/controller/endpoint"
 	"everynode.dev/everynode/internal/controller/metrics"
+	"everynode.dev/everynode/internal/controller/nodehold"
 	"everynode.dev/everynode/internal/controller/notifications"
 	"everynode.dev/everynode/internal/controller/policies"
 	"everynode.dev/everynode/internal/dialects"
@@ -56,7 +57,8 @@ type leader struct {
 	guards     []guard
 	events     record.EventBroadcaster
 	client     kubernetes.Interface
-	pulls      *pulls // nil if image pulls are not served
+	pulls      *pulls               // nil if image pulls are not served
+	holds      *nodehold.Controller // nil if no set may hold a node
 	policies   *policies.Store
 	analyses   *analyses.Runner
 	notices    *notifications.Sender
@@ -125,6 +127,7 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.newHolds(o, index)
 	index.ReadFacts(dialects.FactsOf(o.dialects))
 	if ahead := o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) && len(o.definitions.missing) == 0; ahead {
 		if l.pulls == nil {
@@ -143,15 +146,14 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	if t != nil {
 		pace.Leads = t.holds
 	}
-	l.metrics.Window, l.metrics.Reading = pace.Window, l.reads
-	l.metrics.Policies = func() []v1alpha1.RolloutPolicy { return l.policies.Policies() }
+	l.metrics.Window, l.metrics.Reading, l.metrics.Policies = pace.Window, l.reads, func() []v1alpha1.RolloutPolicy { return l.policies.Policies() }
 	l.policies = policies.New(policies.Options{
 		Client: dynamicClient, Discovery: client.Discovery(), Clock: realClock,
 		Changed:  func(namespace string) { l.controller.EnqueueNamespace(namespace) },
 		Selected: l.selected, Check: l.analyses.Check, Send: l.notices.Send,
 	})
 	l.controller = daemonset.New(daemonset.Options{
-		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
+		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.observer(), Workers: o.concurrentSyncs,
 		Revisions: executor.NewRevisions(revisions), Sets: daemonset.NewSets(sets, resourcesOf(all)), Templates: daemonset.NewTemplates(sets, resourcesOf(all)),
 		PullJobs: l.pullJobs(), ImagesInPlace: imagesInPlace(o), Policies: l.policies, Analyses: l.analyses, Notices: l.policies, Late: l.late.Load, UpstreamWorks: l.upstream,
 		Executor: &executor.Executor{
@@ -258,6 +260,9 @@ func (l *leader) mayWriteChanged(dialect string) func(mayWrite bool) {
 		if mayWrite && dialect == dialects.Kruise && l.pulls != nil {
 			l.pulls.resume()
 		}
+		if mayWrite && dialect == dialects.Kruise && l.holds != nil {
+			l.holds.EnqueueAll()
+		}
 	}
 }
 
@@ -324,6 +329,9 @@ func (l *leader) Start(ctx context.Context) error {
 	l.synced.Store(true)
 	l.policies.WriteAll()
 	log.Info("Read the cluster", "took", time.Since(began))
+	if l.holds != nil {
+		wg.Go(func() { l.holds.Run(ctx) })
+	}
 	l.controller.Run(ctx)
 	l.controller.Executor.Slow.Wait()
 	return l.ended()

@@ -52,6 +52,8 @@ type options struct {
 	pullSecretNamespaces []string
 	imagesInPlace        bool
 
+	comeBackFirstNamespaces []string
+
 	// providers are the providers in the file analysisProviders; policies may name them.
 	analysisProviders string
 	providers         analyses.Providers
@@ -141,6 +143,8 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.imagesInPlace, "in-place-wait-for-images", true, "Have a change in place of an Advanced DaemonSet wait for its images where an agent runs on the node: the agent pulls them while the old containers run. "+
 		"What the annotation wait-for-image of a set says takes precedence.")
 	fs.StringSliceVar(&o.pullSecretNamespaces, "pull-secret-namespaces", nil, "The namespaces from which pull secrets of ImagePullJobs may be copied to where the agents of all nodes read them.")
+	fs.StringSliceVar(&o.comeBackFirstNamespaces, "come-back-first-namespaces", nil, "The namespaces whose Advanced DaemonSets may hold other pods back from a node that comes back, with the annotation come-back-first-seconds. "+
+		"The manager then needs the ClusterRole everynode-manager-come-back-first.")
 	fs.StringVar(&o.analysisProviders, "analysis-providers", "", "A file ("+v1alpha1.APIVersion+", kind "+v1alpha1.KindProviders+") with the providers that rollout policies may name in spec.analyses "+
 		"and spec.blockOnAlerts: each a Prometheus or a webhook. It is read again when it changes; if it has a mistake then, the earlier content counts.")
 	fs.StringVar(&o.notificationTargets, "notification-targets", "", "A file ("+v1alpha1.APIVersion+", kind "+v1alpha1.KindTargets+") with the webhooks that are notified of the steps of rollouts "+
@@ -179,9 +183,11 @@ func (o *options) validate() error {
 			return usagef("unknown dialect %q in --dialects: known are %s", name, strings.Join(known, ", "))
 		}
 	}
-	for _, name := range o.pullSecretNamespaces {
-		if len(validation.IsDNS1123Label(name)) > 0 {
-			return usagef("%q in --pull-secret-namespaces is not the name of a namespace: use lower-case letters, digits and '-'", name)
+	for flag, names := range map[string][]string{"pull-secret-namespaces": o.pullSecretNamespaces, "come-back-first-namespaces": o.comeBackFirstNamespaces} {
+		for _, name := range names {
+			if len(validation.IsDNS1123Label(name)) > 0 {
+				return usagef("%q in --%s is not the name of a namespace: use lower-case letters, digits and '-'", name, flag)
+			}
 		}
 	}
 	_, _, addressErr := splitAddress(o.webhookAddress)
@@ -202,6 +208,8 @@ func (o *options) validate() error {
 		return usagef("--namespace %q is not the name of a namespace: use lower-case letters, digits and '-'", o.namespace)
 	case o.webhookURL != "" && !slices.Contains(o.dialects, dialects.Kruise):
 		return usagef("--webhook-url is given, but only the dialect %s has webhooks: add it to --dialects, or leave the URL out", dialects.Kruise)
+	case len(o.comeBackFirstNamespaces) > 0 && !slices.Contains(o.dialects, dialects.Kruise):
+		return usagef("--come-back-first-namespaces is given, but only sets of the dialect %s can ask for that: add it to --dialects, or leave the namespaces out", dialects.Kruise)
 	case addressErr != nil:
 		return usagef("--webhook-bind-address %q cannot be listened on: %v: write host:port or :port", o.webhookAddress, addressErr)
 	case o.metricsAddress == o.healthAddress && o.metricsAddress != "0":

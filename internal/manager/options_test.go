@@ -51,6 +51,7 @@ func TestEveryFieldOfTheFileIsHonoured(t *testing.T) {
 	o, err := parse(t, head+`kubeconfig: k
 namespace: here
 dialects: [kruise]
+comeBackFirstNamespaces: [agents]
 concurrentSyncs: 1
 kubeAPIQPS: 2
 kubeAPIBurst: 3
@@ -67,9 +68,9 @@ leaderElection: {enabled: true, leaseDuration: 60s, renewDeadline: 50s, retryPer
 		t.Fatal(err)
 	}
 	got := []any{o.kubeconfig, o.namespace, o.concurrentSyncs, o.qps, o.burst, o.metricsAddress, o.metricsPerSet, o.imagesInPlace, o.healthAddress, o.leaderElect, o.leaseDuration, o.renewDeadline, o.retryPeriod,
-		o.dialects[0], o.webhookURL, o.webhookAddress, o.webhookCertDir, o.deployment, o.endingTimeout}
+		o.dialects[0], o.comeBackFirstNamespaces[0], o.webhookURL, o.webhookAddress, o.webhookCertDir, o.deployment, o.endingTimeout}
 	want := []any{"k", "here", 1, float32(2), 3, "4", true, false, "5", true, time.Minute, 50 * time.Second, 40 * time.Second,
-		"kruise", "https://u:6", ":7", "d", "own", 9 * time.Second}
+		"kruise", "agents", "https://u:6", ":7", "d", "own", 9 * time.Second}
 	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("field %d: %v, want %v", i, got[i], want[i])
@@ -98,6 +99,8 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"retry too late":         {"", []string{"--leader-elect-retry-period", "6s"}, "> renew deadline (7s) > 1.2 times retry period (6s)"},
 		"lease of no second":     {"", []string{"--leader-elect-lease-duration", "999ms", "--leader-elect-renew-deadline", "500ms", "--leader-elect-retry-period", "100ms"}, "1s or more"},
 		"URL without webhooks":   {"", []string{"--dialects", "native", "--webhook-url", "https://a:1"}, "--webhook-url is given, but only the dialect kruise has webhooks"},
+		"no set may ask":         {"", []string{"--dialects", "native", "--come-back-first-namespaces", "a"}, "--come-back-first-namespaces is given, but only sets of the dialect kruise"},
+		"a namespace of sets":    {"", []string{"--come-back-first-namespaces", "A"}, `"A" in --come-back-first-namespaces is not the name of a namespace`},
 		"webhooks on no port":    {"", []string{"--webhook-bind-address", "localhost"}, `--webhook-bind-address "localhost" cannot be listened on`},
 		"webhooks on port 0":     {"", []string{"--webhook-bind-address", ":0"}, "write host:port or :port"},
 		"field of the file":      {head + "concurrentSync: 1\n", nil, `unknown field "concurrentSync"`},

@@ -51,6 +51,9 @@ func TestWhoReadsTheNodes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if l.holds != nil {
+				t.Error("nodes are held for no set")
+			}
 			if (l.pulls != nil) != c.pulls {
 				t.Fatalf("the leader has %v for image pulls", l.pulls)
 			}
@@ -64,6 +67,27 @@ func TestWhoReadsTheNodes(t *testing.T) {
 				t.Errorf("the index hands its nodes to %v", l.feed.Nodes)
 			}
 		})
+	}
+}
+
+// TestWhoHoldsNodes: a leader whose sets may hold nodes gets the nodes from the watches of image pulls, and what is decided from the controller.
+func TestWhoHoldsNodes(t *testing.T) {
+	o, err := parse(t, "", "--come-back-first-namespaces=agents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLeader(o, &rest.Config{Host: "https://nowhere", QPS: 100, Burst: 100}, &leaseGuard{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.holds == nil || l.holds.Known() || l.controller.Observer != daemonset.Observer(observer{l.metrics, l.holds}) {
+		t.Errorf("the leader holds nodes with %v, and observes with %v", l.holds, l.controller.Observer)
+	}
+	if l.synced.Store(true); !l.holds.Known() {
+		t.Error("the sets are read, and not known")
+	}
+	if l.late.Store(true); l.holds.Known() {
+		t.Error("the Advanced DaemonSets are not read, and known")
 	}
 }
 

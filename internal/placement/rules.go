@@ -76,6 +76,9 @@ func (r *Rules) fitTaints(taints []corev1.Taint) rollout.Fit {
 	return fit
 }
 
+// Tolerates reports whether the pods tolerate a taint. Nil Rules tolerate none.
+func (r *Rules) Tolerates(taint *corev1.Taint) bool { return r != nil && r.tolerates(taint) }
+
 func (r *Rules) tolerates(taint *corev1.Taint) bool {
 	for i := range r.typed {
 		// The logger is only used by the comparison operators, which are off.

@@ -30,7 +30,10 @@ const grace = 12 * time.Second
 
 // shared is the plane of this run.
 var shared = harness.Shared{Options: func() (harness.Options, error) {
-	return options(1), nil
+	o := options(1)
+	o.ManagerArgs = append(o.ManagerArgs, "--come-back-first-namespaces="+comeBackFirst)
+	o.BoundByHand = []string{harness.RoleName("ClusterRole", "", comeBackRole)}
+	return o, nil
 }}
 
 func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
@@ -38,7 +41,9 @@ func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 // cluster is the plane that the scenarios share.
 func cluster(t *testing.T) *harness.Cluster {
 	t.Helper()
-	return shared.Cluster(t)
+	c := shared.Cluster(t)
+	bindComeBack(t, c)
+	return c
 }
 
 func options(managers int) harness.Options {

@@ -16,24 +16,25 @@ const (
 type ManagerConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	Kubeconfig             *string          `json:"kubeconfig,omitempty"`
-	Namespace              *string          `json:"namespace,omitempty"`
-	Dialects               []string         `json:"dialects,omitempty"`
-	ConcurrentSyncs        *int             `json:"concurrentSyncs,omitempty"`
-	Deployment             *string          `json:"deployment,omitempty"`
-	EndingTimeout          *metav1.Duration `json:"endingTimeout,omitempty"`
-	InPlaceWaitForImages   *bool            `json:"inPlaceWaitForImages,omitempty"`
-	PullSecretNamespaces   []string         `json:"pullSecretNamespaces,omitempty"`
-	AnalysisProviders      *string          `json:"analysisProviders,omitempty"`
-	NotificationTargets    *string          `json:"notificationTargets,omitempty"`
-	KubeAPIQPS             *float32         `json:"kubeAPIQPS,omitempty"`
-	KubeAPIBurst           *int             `json:"kubeAPIBurst,omitempty"`
-	MetricsBindAddress     *string          `json:"metricsBindAddress,omitempty"`
-	MetricsPerSet          *bool            `json:"metricsPerSet,omitempty"`
-	HealthProbeBindAddress *string          `json:"healthProbeBindAddress,omitempty"`
-	Webhook                *Webhook         `json:"webhook,omitempty"`
-	LeaderElection         *LeaderElection  `json:"leaderElection,omitempty"`
-	FeatureGates           map[string]bool  `json:"featureGates,omitempty"`
+	Kubeconfig              *string          `json:"kubeconfig,omitempty"`
+	Namespace               *string          `json:"namespace,omitempty"`
+	Dialects                []string         `json:"dialects,omitempty"`
+	ConcurrentSyncs         *int             `json:"concurrentSyncs,omitempty"`
+	Deployment              *string          `json:"deployment,omitempty"`
+	EndingTimeout           *metav1.Duration `json:"endingTimeout,omitempty"`
+	InPlaceWaitForImages    *bool            `json:"inPlaceWaitForImages,omitempty"`
+	ComeBackFirstNamespaces []string         `json:"comeBackFirstNamespaces,omitempty"`
+	PullSecretNamespaces    []string         `json:"pullSecretNamespaces,omitempty"`
+	AnalysisProviders       *string          `json:"analysisProviders,omitempty"`
+	NotificationTargets     *string          `json:"notificationTargets,omitempty"`
+	KubeAPIQPS              *float32         `json:"kubeAPIQPS,omitempty"`
+	KubeAPIBurst            *int             `json:"kubeAPIBurst,omitempty"`
+	MetricsBindAddress      *string          `json:"metricsBindAddress,omitempty"`
+	MetricsPerSet           *bool            `json:"metricsPerSet,omitempty"`
+	HealthProbeBindAddress  *string          `json:"healthProbeBindAddress,omitempty"`
+	Webhook                 *Webhook         `json:"webhook,omitempty"`
+	LeaderElection          *LeaderElection  `json:"leaderElection,omitempty"`
+	FeatureGates            map[string]bool  `json:"featureGates,omitempty"`
 }
 
 // Webhook defines how the API server reaches the webhooks.

@@ -21,6 +21,9 @@
 {{- $flags := .Values.manager.flags | default dict -}}
 {{- $gates := .Values.featureGates | default dict -}}
 {{- include "everynode.checkLogs" (dict "at" "manager.flags" "flags" $flags) -}}
+{{- if and .Values.manager.comeBackFirstNamespaces (not (has "kruise" .Values.dialects)) -}}
+{{- fail "manager.comeBackFirstNamespaces needs the dialect kruise: add it to dialects, or remove the namespaces" -}}
+{{- end -}}
 {{- if and .Values.manager.undoNamespaces (not (has "policy" .Values.dialects)) -}}
 {{- fail "manager.undoNamespaces needs the dialect policy: add it to dialects, or remove the namespaces" -}}
 {{- end -}}

@@ -25,9 +25,9 @@ type NodeStore struct {
 
 func newNodeStore() *NodeStore { return &NodeStore{known: make(chan struct{})} }
 
-// Keep returns the part of a node that the store needs: only the fields that image pulls use.
+// Keep returns the part of a node that the store needs: only the fields that image pulls and holds of nodes use.
 func (*NodeStore) Keep(n *corev1.Node) *corev1.Node {
-	kept := &corev1.Node{ObjectMeta: n.ObjectMeta}
+	kept := &corev1.Node{ObjectMeta: n.ObjectMeta, Spec: corev1.NodeSpec{Taints: n.Spec.Taints, Unschedulable: n.Spec.Unschedulable}}
 	kept.ManagedFields, kept.Annotations = nil, nil
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {

@@ -54,6 +54,14 @@ func restarting(t testing.TB, containers string) map[string]any {
 	return obj
 }
 
+// tolerating is a DaemonSet whose pods tolerate the taint of a node that is held for them.
+func tolerating(t testing.TB, annotations string) map[string]any {
+	t.Helper()
+	obj := daemonSet(t, annotations, "")
+	set("spec.template.spec.tolerations", []any{map[string]any{"key": "everynode.dev/waits-for-daemon-pods", "operator": "Exists"}})(obj)
+	return obj
+}
+
 // rolling is a DaemonSet with these fields in rollingUpdate.
 func rolling(t testing.TB, fields string) map[string]any {
 	t.Helper()
@@ -125,6 +133,7 @@ func TestOptions(t *testing.T) {
 		"the field wins":     {daemonSet(t, progressive, "  scaleStrategy: {partitionedScaling: false}"), standard},
 		"another annotation": {daemonSet(t, `daemonset.kruise.io/progressive-create-pod: "yes"`, ""), standard},
 		"grace":              {daemonSet(t, `everynode.dev/in-place-grace-seconds: "15"`, ""), with(func(o *kruise.Options) { o.Grace = 15 * time.Second })},
+		"comes back first":   {tolerating(t, `everynode.dev/come-back-first-seconds: "90"`), with(func(o *kruise.Options) { o.ComeBackFirst = 90 * time.Second })},
 		"marked":             {daemonSet(t, `everynode.dev/mark-for-autoscaler: "true"`, ""), standard},
 		"not marked":         {daemonSet(t, `everynode.dev/mark-for-autoscaler: "false"`, ""), with(func(o *kruise.Options) { o.Unmarked = true })},
 		"hook, labels": {daemonSet(t, "", `  lifecycle: {preDelete: {labelsHandler: {example.io/block-deleting: "true"}}}`), with(func(o *kruise.Options) {
@@ -193,6 +202,8 @@ func TestProblems(t *testing.T) {
 		{restarting(t, "a, b"), false, `Annotation everynode.dev/restarted-containers of the template names "b", which is not a container that can be restarted: correct the name, or remove it.`},
 		{daemonSet(t, "", "  lifecycle: {inPlaceUpdate: {}}"), false, `Field spec.lifecycle.inPlaceUpdate has no effect on a daemon set: remove it.`},
 		{daemonSet(t, "", "  lifecycle: {preDelete: {labelsHandler: [a]}}"), true, `Field spec.lifecycle.preDelete cannot be read: correct what is wrong (`},
+		{daemonSet(t, `everynode.dev/come-back-first-seconds: "9"`, ""), false, `Annotation everynode.dev/come-back-first-seconds has no effect, because the pods do not tolerate the taint everynode.dev/waits-for-daemon-pods: add the toleration to the template.`},
+		{tolerating(t, `everynode.dev/come-back-first-seconds: 5m`), false, `Annotation everynode.dev/come-back-first-seconds is "5m": set it to a whole number of seconds from 1; until then its pods come back to a node in any order.`},
 		{daemonSet(t, `everynode.dev/in-place-grace-seconds: 5m`, ""), false, `Annotation everynode.dev/in-place-grace-seconds is "5m": set it to a whole number of seconds from 0; until then there is no wait.`},
 	} {
 		w := kruise.Digest(e.obj)

@@ -38,6 +38,8 @@ type Options struct {
 	Burst rollout.Quantity
 	// Unmarked reports whether new pods are not marked as DaemonSet pods for autoscalers.
 	Unmarked bool
+	// ComeBackFirst is for how long, at most, nodes that come back are held for the pods of the set; 0 for not at all.
+	ComeBackFirst time.Duration
 	// PreDelete is the hook that pods wait for before they are deleted; nil if there is none.
 	PreDelete *Hook
 }
@@ -58,7 +60,7 @@ func (o Options) complete(w *dialect.Workload) {
 	w.Set.EligibleOnly = true
 	w.Set.InPlace, w.Set.Grace, w.Set.CloseGate = o.InPlace, o.Grace, o.CloseGate
 	w.Set.InitImages = o.InitImages
-	w.NodeSelector = o.NodeSelector
+	w.NodeSelector, w.ComeBackFirst = o.NodeSelector, o.ComeBackFirst
 	if !o.Unmarked {
 		w.PodAnnotations = map[string]string{everynode.AutoscalerDaemonPod: "true"}
 	}
@@ -83,6 +85,7 @@ func readOptions(r *base.Reader, w *dialect.Workload, spec base.Object) Options 
 	o.InitImages = ptr.Deref(base.Annotation(r, w, everynode.InPlaceInitImagesValue, "until then such a change recreates pods"), false)
 	o.Unmarked = !ptr.Deref(base.Annotation(r, w, everynode.MarkForAutoscalerValue, "until then new pods are marked for autoscalers"), true)
 	base.Annotation(r, w, everynode.LeaveLastValue, "until then its pods leave a node in any order") // the webhook for evictions reads it
+	o.ComeBackFirst = comeBackFirst(r, w)
 	warnRestarts(r, w)
 	o.PreDelete = preDelete(r, r.Optional(spec, "lifecycle"))
 	return o
@@ -143,6 +146,16 @@ func progressive(r *base.Reader, w *dialect.Workload, spec base.Object) bool {
 
 func grace(r *base.Reader, w *dialect.Workload) time.Duration {
 	seconds := base.Annotation(r, w, everynode.InPlaceGraceValue, "until then there is no wait")
+	return time.Duration(ptr.Deref(seconds, 0)) * time.Second
+}
+
+// comeBackFirst reads for how long nodes that come back are held for the pods of the set, which must tolerate the taint: without that no pod would ever be ready there.
+func comeBackFirst(r *base.Reader, w *dialect.Workload) time.Duration {
+	seconds := base.Annotation(r, w, everynode.ComeBackFirstValue, "until then its pods come back to a node in any order")
+	if hold := everynode.HoldTaint(); seconds != nil && !w.Placement.Tolerates(&hold) {
+		r.Warn(base.ReasonIgnoredField, "Annotation %s has no effect, because the pods do not tolerate the taint %s: add the toleration to the template.", everynode.ComeBackFirst, everynode.HoldKey)
+		return 0
+	}
 	return time.Duration(ptr.Deref(seconds, 0)) * time.Second
 }
 

@@ -55,5 +55,11 @@ func roles() []rbac.Role {
 		Rules: []rbac.Rule{
 			{Group: "", Resource: "secrets", Verbs: []string{"get"}, Why: "the secrets that a job names"},
 		},
+	}, {
+		Name: "everynode-manager-come-back-first", Program: rbac.Manager, For: "sets whose pods come back first",
+		BoundBy: "a ClusterRoleBinding where --come-back-first-namespaces is set; with the chart, manager.comeBackFirstNamespaces",
+		Rules: []rbac.Rule{
+			{Group: "", Resource: "nodes", Verbs: []string{"patch"}, Why: "the taint everynode.dev/waits-for-daemon-pods of nodes that come back"},
+		},
 	}}
 }

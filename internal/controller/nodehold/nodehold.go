@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodehold holds pods of other workloads back from a node that comes back, until the pods of Advanced DaemonSets that ask for that are ready there.
+//
+// Vocabulary: a hold is the taint everynode.HoldTaint on a node. A set asks with the annotation everynode.ComeBackFirst. A node is in use while its kubelet
+// says that it is ready, and it is not cordoned.
+//
+// The rule: a hold is put on a node only while the node is not in use, so it never takes a node away from the scheduler. It is removed when each set that
+// asks, and should run there, has a ready pod on the node, or when the node has been in use for as long as the sets ask for.
+package nodehold
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/controller/loop"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/placement"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// workers is how many nodes are looked at at once, and soon when a node is looked at again that could not be decided.
+const (
+	workers = 2
+	soon    = time.Second
+)
+
+// Nodes are the nodes of the API server.
+type Nodes interface {
+	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*corev1.Node, error)
+}
+
+// Sets are the sets in the cache.
+type Sets interface {
+	Keys(dialect string) []clustercache.Key
+	Workload(key clustercache.Key) *dialect.Workload
+}
+
+// Options are the parts of a Controller.
+type Options struct {
+	Nodes Nodes
+	Sets  Sets
+	// Dialect is the one whose sets may ask, and Namespaces are where they may.
+	Dialect    string
+	Namespaces []string
+	Clock      clock.WithTicker
+	// MayWrite is whether the sets are this manager's, and Known whether all have been read.
+	MayWrite, Known func() bool
+}
+
+// Controller is the loop over nodes. Make one with New.
+type Controller struct {
+	Options
+	loop *loop.Loop[string]
+	// enqueue asks for a pass for the node of that name.
+	enqueue func(name string)
+
+	mu    sync.Mutex
+	nodes map[string]*corev1.Node
+	// ready has the nodes with a ready pod of each set that asks and for which was decided.
+	ready map[clustercache.Key]map[string]bool
+	// since is when a node with a hold was first seen in use. It is lost with the process: the hold then stays for longer, by the same time at most.
+	since map[string]time.Time
+}
+
+// New returns a Controller.
+func New(o Options) *Controller {
+	c := &Controller{Options: o, nodes: map[string]*corev1.Node{}, ready: map[clustercache.Key]map[string]bool{}, since: map[string]time.Time{}}
+	c.loop = loop.New("nodehold", o.Clock, c.Reconcile)
+	c.enqueue = c.loop.Enqueue
+	return c
+}
+
+// Run works until ctx ends.
+func (c *Controller) Run(ctx context.Context) { c.loop.Run(ctx, workers) }
+
+// NodeChanged receives each node, each change of it, and its end.
+func (c *Controller) NodeChanged(_ context.Context, obj, old client.Object) {
+	now, exists := obj.(*corev1.Node)
+	before, existed := old.(*corev1.Node)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !exists {
+		delete(c.nodes, before.Name)
+		delete(c.since, before.Name)
+		for _, nodes := range c.ready {
+			delete(nodes, before.Name)
+		}
+		return
+	}
+	c.nodes[now.Name] = now
+	if existed && now.UID == before.UID && inUse(now) == inUse(before) && held(now) == held(before) {
+		return // kubelets write the status of their nodes often
+	}
+	c.enqueue(now.Name)
+}
+
+// Decided receives the Snapshot of a decision; it does not keep it.
+func (c *Controller) Decided(key clustercache.Key, s *rollout.Snapshot) {
+	if _, asks := c.asks(key); !asks {
+		c.Forgotten(key)
+		return
+	}
+	ready := map[string]bool{}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Ready && !p.Deleting }) {
+			ready[n.Name] = true
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, known := c.ready[key]
+	c.ready[key] = ready
+	for name := range c.nodes {
+		if !known || ready[name] != before[name] {
+			c.enqueue(name)
+		}
+	}
+}
+
+// Forgotten receives a set for which nothing is decided any more.
+func (c *Controller) Forgotten(key clustercache.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.ready[key]; !known {
+		return
+	}
+	delete(c.ready, key)
+	for name := range c.nodes {
+		c.enqueue(name)
+	}
+}
+
+// EnqueueAll asks for a pass for every node.
+func (c *Controller) EnqueueAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name := range c.nodes {
+		c.enqueue(name)
+	}
+}
+
+// asks returns a set that may ask, and asks.
+func (c *Controller) asks(key clustercache.Key) (*dialect.Workload, bool) {
+	if key.Dialect != c.Dialect || !slices.Contains(c.Namespaces, key.Namespace) {
+		return nil, false
+	}
+	w := c.Sets.Workload(key)
+	return w, w != nil && !w.Deleting && w.ComeBackFirst > 0
+}
+
+// Reconcile is one pass for the node of that name.
+func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration, error) {
+	if !c.MayWrite() {
+		return 0, nil
+	}
+	if !c.Known() {
+		return soon, nil
+	}
+	c.mu.Lock()
+	node := c.nodes[name]
+	waits, atMost, known := c.waits(node)
+	left := c.left(node, atMost)
+	c.mu.Unlock()
+	switch {
+	case node == nil:
+		return 0, nil
+	case !known:
+		return soon, nil
+	case !held(node) && waits != "" && !inUse(node):
+		klog.FromContext(ctx).Info("Holding other pods back from a node", "node", name, "until", waits+" is ready there")
+		return c.write(ctx, node, append(slices.Clone(node.Spec.Taints), everynode.HoldTaint()))
+	case held(node) && (waits == "" || left <= 0):
+		klog.FromContext(ctx).Info("Releasing a node for other pods", "node", name, "waits", waits)
+		return c.write(ctx, node, slices.DeleteFunc(slices.Clone(node.Spec.Taints), isHold))
+	case held(node) && inUse(node):
+		return left, nil
+	}
+	return 0, nil
+}
+
+// waits returns a set that has no ready pod on a node, and for how long sets ask to wait for that; known is whether all sets that ask were decided for.
+func (c *Controller) waits(node *corev1.Node) (set string, atMost time.Duration, known bool) {
+	if node == nil {
+		return "", 0, true
+	}
+	for _, key := range c.Sets.Keys(c.Dialect) {
+		w, asks := c.asks(key)
+		if !asks || w.Placement.Fit(inUseAs(node)) != rollout.MustRun {
+			continue
+		}
+		nodes, known := c.ready[key]
+		if !known {
+			return "", 0, false
+		}
+		if !nodes[node.Name] || !isReady(node) {
+			set, atMost = key.Namespace+"/"+key.Name, max(atMost, w.ComeBackFirst)
+		}
+	}
+	return set, atMost, true
+}
+
+// left is for how long a hold may stay, and remembers when the node was first in use with it.
+func (c *Controller) left(node *corev1.Node, atMost time.Duration) time.Duration {
+	if node == nil || !held(node) || !inUse(node) {
+		if node != nil {
+			delete(c.since, node.Name)
+		}
+		return atMost + 1
+	}
+	now := c.Clock.Now()
+	since, known := c.since[node.Name]
+	if !known {
+		c.since[node.Name], since = now, now
+	}
+	return atMost - now.Sub(since)
+}
+
+// write gives a node these taints, unless it has changed since.
+func (c *Controller) write(ctx context.Context, node *corev1.Node, taints []corev1.Taint) (time.Duration, error) {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": node.UID, "resourceVersion": node.ResourceVersion},
+		"spec":     map[string]any{"taints": taints},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("writing the taints of node %s: %w", node.Name, err)
+	}
+	_, err = c.Nodes.Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	switch {
+	case apierrors.IsConflict(err):
+		return soon, nil // the next pass has the newer node
+	case apierrors.IsNotFound(err):
+		return 0, nil
+	case apierrors.IsForbidden(err):
+		return 0, fmt.Errorf("writing the taints of node %s: %w: bind the ClusterRole everynode-manager-come-back-first to the service account of the manager", node.Name, err)
+	case err != nil:
+		return 0, fmt.Errorf("writing the taints of node %s: %w", node.Name, err)
+	}
+	return 0, nil
+}
+
+// inUseAs is what placement reads of a node when it is in use, and has no hold: without the taints of its conditions.
+func inUseAs(node *corev1.Node) placement.Node {
+	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
+		return isHold(t) || strings.HasPrefix(t.Key, "node.kubernetes.io/")
+	})
+	return placement.Node{Name: node.Name, Labels: node.Labels, Taints: taints}
+}
+
+func inUse(node *corev1.Node) bool { return isReady(node) && !node.Spec.Unschedulable }
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func held(node *corev1.Node) bool { return slices.ContainsFunc(node.Spec.Taints, isHold) }
+
+func isHold(t corev1.Taint) bool {
+	return t.Key == everynode.HoldKey && t.Effect == corev1.TaintEffectNoSchedule
+}

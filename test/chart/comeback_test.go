@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chart
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestComeBackFirstNamespaces: the right to patch nodes is given only with the value, which is also a flag of the manager.
+func TestComeBackFirstNamespaces(t *testing.T) {
+	const role = "everynode-manager-come-back-first"
+	all := release{values: "manager: {comeBackFirstNamespaces: [one, two]}"}.objects(t)
+	binding := one(t, all, "ClusterRoleBinding/"+role)
+	if got := field(t, binding, "roleRef.name") + field(t, binding, "subjects.0.name") + field(t, binding, "subjects.0.namespace"); got != `"`+role+`""everynode-manager""everynode-system"` {
+		t.Errorf("the binding has %s", got)
+	}
+	if got := field(t, one(t, all, "ClusterRole/"+role), "rules"); got != `[{"apiGroups":[""],"resources":["nodes"],"verbs":["patch"]}]` {
+		t.Errorf("the role is %s", got)
+	}
+	if got := field(t, one(t, all, "Deployment/everynode-system/everynode-manager"), "spec.template.spec.containers.0.args"); !strings.Contains(got, `"--come-back-first-namespaces=one,two"`) {
+		t.Errorf("the manager is started with %s", got)
+	}
+	for name, object := range (release{}).objects(t) {
+		if strings.HasSuffix(name, "Binding/"+role) || strings.HasPrefix(name, "Deployment/") && strings.Contains(field(t, object, "spec.template.spec.containers.0.args"), "come-back-first") {
+			t.Errorf("%s without the value", name)
+		}
+	}
+	if _, err := (release{values: "dialects: [native]\nmanager: {comeBackFirstNamespaces: [one]}"}).texts(t); err == nil || !strings.Contains(err.Error(), "needs the dialect kruise") {
+		t.Errorf("without the dialect: %v", err)
+	}
+	if _, err := (release{values: "manager: {comeBackFirstNamespaces: [A]}"}).texts(t); err == nil || !strings.Contains(err.Error(), "/manager/comeBackFirstNamespaces/0") {
+		t.Errorf("a name that is none: %v", err)
+	}
+}
