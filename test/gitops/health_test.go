@@ -71,13 +71,18 @@ func advancedTable(t *testing.T, ours, builtIn script) string {
 
 func nativeTable(t *testing.T) string {
 	t.Helper()
-	text := header("DaemonSet of apps/v1", "kstatus: Flux, Helm 4", "`kubectl rollout status`")
+	text := header("DaemonSet of apps/v1", "kstatus: Flux, Helm 4", "`kubectl rollout status`", "Flux with the expression below")
+	flux := expressions(t)[nativeVersion+" DaemonSet"]
 	for _, st := range states() {
 		if st.advanced || st.governed != nil && st.governed.Settled {
 			continue
 		}
 		obj := st.object(t, nativeVersion)
-		text += line(st.name, kstatus(t, obj), rolloutStatus(t, obj))
+		byExpression := "not evaluated"
+		if !st.deleted {
+			byExpression = flux(obj)
+		}
+		text += line(st.name, kstatus(t, obj), rolloutStatus(t, obj), byExpression)
 	}
 	return text
 }
@@ -113,8 +118,9 @@ func TestNothingIsDoneTooEarly(t *testing.T) {
 	}
 }
 
-// TestExpressionsForFlux evaluates the expressions of the page with the code of Flux. Those for our own kinds must say what kstatus says.
-func TestExpressionsForFlux(t *testing.T) {
+// expressions are the expressions of the page for Flux, evaluated with the code of Flux, by API version and kind.
+func expressions(t *testing.T) map[string]func(obj *unstructured.Unstructured) string {
+	t.Helper()
 	data, err := os.ReadFile(page())
 	if err != nil {
 		t.Fatal(err)
@@ -125,19 +131,27 @@ func TestExpressionsForFlux(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(block), &checks); err != nil || len(checks) != 4 {
 		t.Fatalf("the page has %d expressions: %v", len(checks), err)
 	}
+	all := map[string]func(*unstructured.Unstructured) string{}
 	for _, check := range checks {
 		evaluator, err := cel.NewStatusEvaluator(&check.HealthCheckExpressions)
 		if err != nil {
 			t.Fatalf("%s: %v", check.Kind, err)
 		}
-		says := func(obj *unstructured.Unstructured) string {
+		all[check.APIVersion+" "+check.Kind] = func(obj *unstructured.Unstructured) string {
 			result, err := evaluator.Evaluate(t.Context(), obj)
 			if err != nil {
 				t.Fatalf("%s: %v", check.Kind, err)
 			}
 			return result.Status.String()
 		}
-		switch check.APIVersion + " " + check.Kind {
+	}
+	return all
+}
+
+// TestExpressionsForFlux: the expressions of the page for our own kinds say what kstatus says.
+func TestExpressionsForFlux(t *testing.T) {
+	for of, says := range expressions(t) {
+		switch of {
 		case nativeVersion + " DaemonSet":
 			for _, st := range states() {
 				if st.advanced || st.deleted {
@@ -159,16 +173,16 @@ func TestExpressionsForFlux(t *testing.T) {
 			}
 		case "everynode.dev/v1alpha1 RolloutPolicy", advancedVersion + " ImagePullJob":
 			rows := jobs(t)
-			if check.Kind == "RolloutPolicy" {
+			if strings.HasSuffix(of, "RolloutPolicy") {
 				rows = policies(t)
 			}
 			for _, r := range rows {
 				if says(r.obj) != kstatus(t, r.obj) {
-					t.Errorf("%s, %s: %s, kstatus %s", check.Kind, r.name, says(r.obj), kstatus(t, r.obj))
+					t.Errorf("%s, %s: %s, kstatus %s", of, r.name, says(r.obj), kstatus(t, r.obj))
 				}
 			}
 		default:
-			t.Errorf("the expression for %s %s is not tested", check.APIVersion, check.Kind)
+			t.Errorf("the expression for %s is not tested", of)
 		}
 	}
 }
