@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,9 +76,53 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// TestAlongside plays it with a DaemonSet whose pods the controller of Kubernetes creates, while Everynode only deletes them.
+// TestZones: with the order of zones, the nodes of a zone begin when those of the zones before it are done.
+func TestZones(t *testing.T) {
+	s := newStage(t, native(), smallNodes)
+	s.govern("  order: {topologyKey: topology.kubernetes.io/zone, domains: OneAtATime}\n  waves: [{name: canary, nodes: {count: 3}, soak: 2s}]\n")
+	steps := []step{{"canary", s.Nodes[:canaries], 2 * time.Second}, {"remaining", s.zones[0][canaries:], 0}, {"remaining", s.zones[1], 0}, {"remaining", s.zones[2], 0}}
+	compareSteps(t, s.plan(harness.Image2).steps(t), steps)
+	s.update(harness.Image2)
+	for _, wrong := range s.finish().judge(steps) {
+		t.Error(wrong)
+	}
+}
+
+// TestAlongside plays it with a DaemonSet whose pods the controller of Kubernetes creates, while Everynode only deletes them. There, too, a version with errors reaches
+// the canary only, an image that cannot be pulled as well, and nothing passes while the provider is down.
 func TestAlongside(t *testing.T) {
-	play(stageOn(t, nextToNative(t), alongside(), manyNodes), hundred())
+	c := nextToNative(t)
+	t.Run("waves", func(t *testing.T) { play(stageOn(t, c, alongside(), manyNodes), hundred()) })
+	t.Run("failures", func(t *testing.T) {
+		s := stageOn(t, c, alongside(), manyNodes)
+		s.govern(strings.ReplaceAll(analysed, "failure: {action: Undo}", "failure: {waitingReasons: [ImagePullBackOff], action: Undo}"))
+		judge.says(s.Name, bad)
+		for image, why := range map[string]string{harness.Image3: "Measured: 0.3. result < 0.01 is false.", harness.BrokenImage: "ImagePullBackOff"} {
+			s.update(image)
+			s.stopsInTheCanary(image, why)
+		}
+		s.heldWhileDown()
+	})
+	t.Run("verbs", func(t *testing.T) { stageOn(t, c, alongside(), verbNodes).verbs() })
+}
+
+// stopsInTheCanary waits until a version has failed. Who applied the template owns it, so it stays, and so do the nodes that have the version.
+func (s *stage) stopsInTheCanary(image, why string) {
+	s.t.Helper()
+	s.Poll(image+" fails", func() error {
+		st := s.status()
+		if st.Phase != v1alpha1.PhaseFailed || st.Failure == nil || !strings.Contains(st.Failure.Message, why) {
+			return fmt.Errorf("the status is %+v", st)
+		}
+		return nil
+	})
+	if st := s.status(); !slices.ContainsFunc(st.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == "UndoNotPossible" }) {
+		s.t.Errorf("what blocks is %+v", st.Blocking)
+	}
+	s.holds(5*time.Second, "no further node gets it", runs(image, canaries))
+	if touched := s.touched(image); len(touched) != canaries {
+		s.t.Errorf("%s was on %v, want %d nodes", image, touched, canaries)
+	}
 }
 
 // nextToNative starts a plane on which the controller of Kubernetes keeps the pods and Everynode serves policies alone.
@@ -85,7 +130,10 @@ func nextToNative(t *testing.T) *harness.Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
-	c, err := harness.Start(ctx, harness.Options{Nodes: planeNodes, Controller: harness.Native, Alongside: true, Sim: quick()})
+	shared.Cluster(t) // it writes the file with the providers
+	c, err := harness.Start(ctx, harness.Options{
+		Nodes: planeNodes, Controller: harness.Native, Alongside: true, Sim: quick(), ManagerArgs: []string{"--analysis-providers", judge.file},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
