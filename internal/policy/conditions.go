@@ -64,16 +64,25 @@ func Conditions(p *Policy, sets []v1alpha1.SetStatus, before []metav1.Condition,
 func loosely(sets []v1alpha1.SetStatus) string {
 	var parts []string
 	for i := range sets {
-		switch sets[i].Enforcement {
-		case v1alpha1.EnforcementOnDelete:
-			parts = append(parts, sets[i].Name+": another controller creates the pods, so a pod that joins or is replaced gets the newest revision")
-		case v1alpha1.EnforcementAnnouncements:
-			parts = append(parts, sets[i].Name+": the owner of each node decides when its pod is updated")
-		case v1alpha1.EnforcementNone:
-			parts = append(parts, sets[i].Name+": nothing is controlled")
+		if text := NotHeld(sets[i].Enforcement); text != "" {
+			parts = append(parts, sets[i].Name+": "+text)
 		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+// NotHeld is what a policy cannot hold of a set; empty if it holds everything.
+func NotHeld(e v1alpha1.Enforcement) string {
+	switch e {
+	case v1alpha1.EnforcementOnDelete:
+		return "another controller creates the pods, so a pod that joins or is replaced gets the newest revision, joiningNodes has no effect, no node surges, and an undo has to change the template"
+	case v1alpha1.EnforcementAnnouncements:
+		return "the owner of each node decides when its pod is updated"
+	case v1alpha1.EnforcementNone:
+		return "nothing is controlled"
+	default:
+		return ""
+	}
 }
 
 // stalled is the reason why the policy cannot be followed; empty if it can.

@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,22 @@ func TestConditionOfEachPhase(t *testing.T) {
 			if c == nil || (c.Status == metav1.ConditionTrue) != (kind == want) || c.ObservedGeneration != 3 {
 				t.Errorf("%s: %s is %+v, want %s", phase, kind, c, want)
 			}
+		}
+	}
+}
+
+// TestWhatIsNotHeld is in the condition Enforced, for each set that is concerned.
+func TestWhatIsNotHeld(t *testing.T) {
+	for enforcement, want := range map[v1alpha1.Enforcement]string{
+		v1alpha1.EnforcementFull:          "",
+		v1alpha1.EnforcementOnDelete:      "ds: another controller creates the pods, so a pod that joins or is replaced gets the newest revision, joiningNodes has no effect",
+		v1alpha1.EnforcementAnnouncements: "ds: the owner of each node decides when its pod is updated",
+		v1alpha1.EnforcementNone:          "ds: nothing is controlled",
+	} {
+		sets := []v1alpha1.SetStatus{{APIVersion: "apps/v1", Name: "ds", Phase: v1alpha1.PhaseComplete, Enforcement: enforcement}}
+		c := meta.FindStatusCondition(policy.Conditions(&policy.Policy{}, sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionEnforced)
+		if full := enforcement == v1alpha1.EnforcementFull; c == nil || (c.Status == metav1.ConditionTrue) != full || !full && !strings.HasPrefix(c.Message, want) {
+			t.Errorf("%s: %+v", enforcement, c)
 		}
 	}
 }

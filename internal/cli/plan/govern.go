@@ -31,6 +31,8 @@ type Policy struct {
 	Alerts bool `json:"alerts,omitempty"`
 	// Failure defines how the policy judges the new revision, and what it does after a failure; nil if it does not judge it.
 	Failure *Judgement `json:"failure,omitempty"`
+	// NotHeld is what the policy cannot hold, because another controller creates the pods or the owners of nodes decide; empty if it holds everything.
+	NotHeld string `json:"notHeld,omitempty"`
 	// Holds is the reason why the policy lets nothing start, at the end of the plan; empty if all waves pass.
 	Holds string `json:"holds,omitempty"`
 }
@@ -225,6 +227,9 @@ func (f *prediction) foresee() *Policy {
 	if rules := g.in.Policies[0].Failure; rules != nil {
 		out.Failure = judgement(rules)
 	}
+	if g.last != nil {
+		out.NotHeld = policy.NotHeld(g.last.Enforcement)
+	}
 	if st := g.last; st != nil && len(st.Blocking) > 0 && st.Failure == nil {
 		out.Holds = st.Blocking[len(st.Blocking)-1].Message
 	}
@@ -343,6 +348,9 @@ func (s *screen) policy(p *Policy, now time.Time) {
 	}
 	if p.Failure != nil {
 		s.line("%s", p.Failure.text())
+	}
+	if p.NotHeld != "" {
+		s.line("It does not hold everything: %s.", options.Printable(p.NotHeld))
 	}
 	if p.Holds != "" {
 		s.line("It holds the rollout: %s", options.Printable(p.Holds))
