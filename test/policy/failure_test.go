@@ -48,11 +48,46 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestManagerIsKilledDuringAnUndo: the next manager ends the undo, and the template is applied again and again meanwhile, as a GitOps tool does it.
+// TestManagerIsKilledDuringAnUndo: in every dialect in which Everynode creates the pods, the next manager ends the undo. The template is applied again and again
+// meanwhile and afterwards, as a GitOps tool does it, and that changes nothing.
 func TestManagerIsKilledDuringAnUndo(t *testing.T) {
-	s := newStage(t, native(), failureNodes)
-	s.govern(judges)
-	s.failsWith(crashingImage, true)
+	for _, d := range dialects() {
+		if d.owned {
+			continue
+		}
+		t.Run(d.name, func(t *testing.T) {
+			s := newStage(t, d, failureNodes)
+			s.govern(judges)
+			s.failsWith(crashingImage, true)
+			generation := s.generation()
+			s.holds(6*time.Second, "the template is applied again, and no node gets it", func(v harness.View) error {
+				s.applyAgain(crashingImage)
+				return runs(crashingImage, 0)(v)
+			})
+			if now := s.generation(); now != generation {
+				t.Errorf("the generation of the set is %s, and was %s", now, generation)
+			}
+		})
+	}
+}
+
+// TestRetryAfterAFix: a version fails because something else is broken, and all nodes return. When that works again, a user has the same version rolled out once more.
+func TestRetryAfterAFix(t *testing.T) {
+	s := newStage(t, native(), smallNodes)
+	s.govern("  waves: [{name: canary, nodes: {count: 3}, soak: 2s}]\n  failure: {nodeDeadline: 20s, action: Undo}\n")
+	before := s.status().TargetRevision
+	s.updateGated()
+	s.undone(harness.Image2, before)
+	failed := s.status().TargetRevision
+	s.plugin("retry", s.dialect.argument(), "--reason", "the database works again")
+	s.Poll("all waves pass", func() error {
+		s.says(corev1.ConditionTrue)
+		if st := s.status(); st.Phase != v1alpha1.PhaseComplete || st.CommittedRevision != failed {
+			return fmt.Errorf("the status is %+v", st)
+		}
+		return nil
+	})
+	s.Wait("the version runs everywhere", runOn(harness.Image2, s.Nodes))
 }
 
 // failsWith updates to a bad image, and waits until all nodes run the image of before again. With kill the manager is killed when the failure is known.
@@ -89,20 +124,34 @@ func (s *stage) failsWith(image string, kill bool) {
 	}
 }
 
-// undone waits until the revision has failed and no pod has its image any more; before is the target of before. The same template is applied every few moments.
+// undone waits until the revision has failed and no pod has its image any more; before is the target of before. The same template is applied all the time.
 func (s *stage) undone(image, before string) {
 	s.t.Helper()
 	s.Poll("the revision is undone", func() error {
-		patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"daemon","image":%q}]}}}}`, image)
-		if !s.dialect.advanced {
-			s.kubectl("", "patch", s.dialect.resource(), set, "--type=strategic", "-p", patch)
-		}
+		s.applyAgain(image)
 		if st := s.status(); st.Phase != v1alpha1.PhaseFailed || st.TargetRevision == before {
 			return fmt.Errorf("the phase of %s is %s", st.TargetRevision, st.Phase)
 		}
 		return nil
 	})
 	s.Wait("all nodes run the image of before", runOn(harness.Image, s.Nodes), runs(image, 0))
+}
+
+// applyAgain applies the image as Argo CD does it, which must not conflict with what the manager writes. Server-side apply of a custom resource would own all containers,
+// so the image of an Advanced DaemonSet is replaced.
+func (s *stage) applyAgain(image string) {
+	s.t.Helper()
+	if s.dialect.advanced {
+		s.kubectl("", "patch", s.dialect.resource(), set, "--type=json", "-p", fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":%q}]`, image))
+		return
+	}
+	s.kubectl(s.manifest(image), "apply", "--server-side", "--field-manager=argocd-controller", "-f", "-")
+}
+
+// generation is the generation of the set.
+func (s *stage) generation() string {
+	s.t.Helper()
+	return s.Kubectl("get", s.dialect.resource(), set, "-o", "jsonpath={.metadata.generation}")
 }
 
 // touched are the nodes that have had a pod of an image since the last update, as the watch of pods shows.

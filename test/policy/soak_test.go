@@ -4,6 +4,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,8 +107,11 @@ func (s *stage) updateGated() {
 		fmt.Sprintf(`{"spec":{"template":{"spec":{"readinessGates":[{"conditionType":%q}],"containers":[{"name":"daemon","image":%q}]}}}}`, healthy, harness.Image2))
 }
 
-// say sets the readiness gate of a pod.
+// say sets the readiness gate of a pod, unless it is gone meanwhile.
 func (s *stage) say(p *corev1.Pod, is corev1.ConditionStatus) {
 	s.t.Helper()
-	s.kubectl("", "patch", "pod", p.Name, "--subresource=status", "--type=strategic", "-p", fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q}]}}`, healthy, is))
+	out, err := s.KubectlWith("", "patch", "pod", p.Name, "--subresource=status", "--type=strategic", "-p", fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q}]}}`, healthy, is))
+	if err != nil && !strings.Contains(out, "(NotFound)") {
+		s.t.Fatalf("setting the readiness gate of pod %s: %v\n%s", p.Name, err, out)
+	}
 }

@@ -115,11 +115,19 @@ func stageOn(t *testing.T, c *harness.Cluster, d dialect, nodes int) *stage {
 		s.zones[k] = append(s.zones[k], node)
 		s.EditNode(node, func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = fmt.Sprintf("zone-%d", k) })
 	}
+	s.kubectl(s.manifest(harness.Image), "apply", "-f", "-")
+	s.Wait("the set runs on every node", harness.RolledOut(set, 1, nodes))
+	return s
+}
+
+// manifest is the daemon set with an image.
+func (s *stage) manifest(image string) string {
+	d := &s.dialect
 	annotations := d.annotations
 	if annotations == "" {
 		annotations = "{}"
 	}
-	s.kubectl(fmt.Sprintf(`
+	return fmt.Sprintf(`
 apiVersion: %s
 kind: DaemonSet
 metadata: {name: %s, annotations: %s}
@@ -132,9 +140,7 @@ spec:
       nodeSelector: {%s: %s}
       terminationGracePeriodSeconds: 1
       containers: [{name: daemon, image: %q}]
-`, d.version(), set, annotations, set, d.fragment, set, harness.PoolLabel, s.Name, harness.Image), "apply", "-f", "-")
-	s.Wait("the set runs on every node", harness.RolledOut(set, 1, nodes))
-	return s
+`, d.version(), set, annotations, set, d.fragment, set, harness.PoolLabel, s.Name, image)
 }
 
 // kubectl runs kubectl with a standard input; it must succeed.
