@@ -148,6 +148,9 @@ func (s *sim) round() bool {
 		}
 		if steps == mostSteps {
 			s.blame("liveness", "after %d steps in one moment there is still something to do: %s", steps, o.text)
+			if s.broken == nil { // of a mutant, nobody may ask for liveness
+				s.broken = &breach{endless, words("after %d steps in one moment there is still something to do: %s", steps, o.text)}
+			}
 			return true
 		}
 		s.take(*o)

@@ -3,20 +3,11 @@
 package sim
 
 import (
-	"encoding/json"
-	"flag"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
-)
-
-var (
-	killing     = flag.Bool("mutants", false, "see whether the search kills every mutant; each is compiled for itself")
-	mutantSeeds = flag.Int("mutant-seeds", 4000, "how many seeds a mutant has to survive")
 )
 
 // mutant is one way in which what ships could be wrong: a text of a file that is another one.
@@ -224,60 +215,4 @@ func TestMutantsFit(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestMutants compiles each mutant and lets the search find it.
-func TestMutants(t *testing.T) {
-	if !*killing {
-		t.Skip("make test SUITE=sim-mutants compiles and kills them; it takes some minutes")
-	}
-	for _, m := range mutants() {
-		t.Run(m.name, func(t *testing.T) { m.kill(t) })
-	}
-}
-
-func (m *mutant) kill(t *testing.T) {
-	dir := t.TempDir()
-	text := filepath.Join(dir, "mutant.go")
-	original, err := filepath.Abs(filepath.Join("..", m.file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: text}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := filepath.Join(dir, "overlay.json")
-	for file, data := range map[string]string{text: m.patched(t), list: string(overlay)} {
-		if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var failed []byte
-	for _, search := range []string{"^TestScripts$", "^TestSim$"} { // the stories take a second, and the seeds minutes
-		out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", list, ".", "-run", search, "-quick",
-			"-rules", m.rules(), "-with", m.with(), "-seeds", words("%d", *mutantSeeds)).CombinedOutput()
-		if by, rule, what := foundBy(string(out)); rule != "" {
-			t.Logf("%s breaks %s: %s", by, rule, what)
-			return
-		}
-		if err != nil {
-			failed = out
-		}
-	}
-	if failed == nil {
-		t.Errorf("survived the scripts and %d seeds", *mutantSeeds)
-	} else {
-		t.Errorf("it was not the search that stopped it\n%s", failed)
-	}
-}
-
-// foundBy is which seed has found a mutant, or else which script, and what it breaks.
-func foundBy(out string) (by, rule, what string) {
-	for _, told := range []string{`(seed \d+) breaks ([a-z-]+): (.*)`, `--- FAIL: TestScripts/(\S+) .*\n.*: breaks ([a-z-]+): (.*)`} {
-		if found := regexp.MustCompile(told).FindStringSubmatch(out); found != nil {
-			return found[1], found[2], found[3]
-		}
-	}
-	return "", "", ""
 }

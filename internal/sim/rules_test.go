@@ -3,7 +3,6 @@
 package sim
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -101,21 +100,28 @@ func TestInvariantsAreListed(t *testing.T) {
 			t.Errorf("nobody is ever blamed for %s", name)
 		}
 	}
+	checkSection(t, "invariants", invariantTable())
+}
+
+// checkSection compares a section of docs/reliability.md with its text; -update writes it there.
+func checkSection(t *testing.T, name, text string) {
+	t.Helper()
 	const file = "../../docs/reliability.md"
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, rest, begins := bytes.Cut(data, []byte("<!-- invariants: begin -->\n"))
-	_, tail, ends := bytes.Cut(rest, []byte("<!-- invariants: end -->\n"))
+	begin, end := words("<!-- %s: begin -->\n", name), words("<!-- %s: end -->\n", name)
+	head, rest, begins := strings.Cut(string(data), begin)
+	_, tail, ends := strings.Cut(rest, end)
 	if !begins || !ends {
-		t.Fatalf("%s has no section of invariants", file)
+		t.Fatalf("%s has no section of %s", file, name)
 	}
-	want := words("%s<!-- invariants: begin -->\n%s<!-- invariants: end -->\n%s", head, invariantTable(), tail)
+	want := head + begin + text + end + tail
 	if *update {
 		err = os.WriteFile(file, []byte(want), 0o600)
 	} else if want != string(data) {
-		err = fmt.Errorf("%s shows other invariants (run with -update to write them down)", file)
+		err = fmt.Errorf("%s shows other %s (run with -update to write them down)", file, name)
 	}
 	if err != nil {
 		t.Error(err)

@@ -56,7 +56,8 @@ func TestSim(t *testing.T) {
 	broken := map[string][]uint64{}
 	for i := range uint64(*seeds) {
 		seed := *from + i
-		o := playSeed(t, seed)
+		var o *outcome
+		inTime(words("seed %d", seed), func() { o = playSeed(t, seed) })
 		total += len(o.story)
 		if o.broken != nil && *count {
 			broken[o.broken.rule] = append(broken[o.broken.rule], seed)
@@ -119,7 +120,10 @@ func playScript(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := play(t, told.cfg, script(told.steps, false, func(step string) { t.Errorf("%q cannot be done there", step) }))
+	var o *outcome
+	inTime("story "+filepath.Base(file), func() {
+		o = play(t, told.cfg, script(told.steps, false, func(step string) { t.Errorf("%q cannot be done there", step) }))
+	})
 	if o.broken != nil || t.Failed() {
 		t.Fatalf("breaks %v\n%s", o.broken, o.text())
 	}
