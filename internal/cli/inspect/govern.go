@@ -110,15 +110,19 @@ func (g *Governance) Govern(view *live.View) {
 
 // Adopt converts a set whose pods another controller manages into one that is updated by deletes, if the policy reports that a manager does this.
 func (g *Governance) Adopt(view *live.View) {
-	if g.Stored == nil || g.Stored.Enforcement != v1alpha1.EnforcementOnDelete {
-		return
+	if g.Stored != nil && g.Stored.Enforcement == v1alpha1.EnforcementOnDelete {
+		g.AdoptBy(view, g.Policies[0].Rules)
 	}
+}
+
+// AdoptBy converts a set that is updated by deletes, as rules say. It does nothing with another set.
+func (g *Governance) AdoptBy(view *live.View, rules *policy.Policy) {
 	w := *view.Workload
 	base.Alongside(&w)
 	if w.ByPolicy == nil {
 		return
 	}
-	view.Workload = policyinput.UpdatedByPolicy(&w, g.Policies[0].Rules)
+	view.Workload = policyinput.UpdatedByPolicy(&w, rules)
 	policyinput.Respecify(&view.Snapshot, view.Workload)
 	view.Workload.Set = view.Snapshot.Set
 }

@@ -55,6 +55,18 @@ func Dialects(flags map[string]string) []string {
 	return dialects.Defaults()
 }
 
+// PoliciesAlone reports whether the manager follows policies of DaemonSets of apps/v1 while another controller keeps their pods. It returns false if that is not known.
+func PoliciesAlone(ctx context.Context, c kubernetes.Interface) bool {
+	manager, err := c.AppsV1().Deployments(everynode.Namespace).Get(ctx, Manager, metav1.GetOptions{})
+	if err != nil {
+		return false
+	}
+	flags := Flags(manager)
+	served := Dialects(flags)
+	inFile := flags["dialects"] == "" && flags["config"] != ""
+	return !inFile && slices.Contains(served, dialects.Policy) && !slices.Contains(served, dialects.Native)
+}
+
 // Unread returns a warning if the manager does not read the OpenYurt annotation of a DaemonSet. It returns "" if it
 // does, or if that is unknown: there is no Deployment of the manager, or it cannot be read.
 func Unread(ctx context.Context, c kubernetes.Interface, set *unstructured.Unstructured) string {

@@ -3,15 +3,19 @@
 package plan
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
@@ -94,6 +98,61 @@ func TestWhatIfNextToNative(t *testing.T) {
 			}
 			fakecluster.Golden(t, *update, name+".txt", cluster.Out.String()+cluster.Err.String())
 		})
+	}
+}
+
+// TestPlanOfAFileNextToNative: a policy in a file is played for a set with OnDelete as a manager that serves policies alone would follow it. Where that manager owns the
+// pods, or where it is not known, only users update such a set.
+func TestPlanOfAFileNextToNative(t *testing.T) {
+	roll := fakecluster.Roll{Name: "agent", Letters: "uuuuuu", Spec: map[string]any{"updateStrategy": map[string]any{"type": "OnDelete"}}}
+	spec := strings.Replace(policyOf("  pace: {maxUnavailable: 2}\n  waves: [{name: canary, nodes: {count: 2}, soak: 1m}]\n"), "apps.kruise.io/v1beta1", "apps/v1", 1)
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte(spec), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	known := fakecluster.Object(t, strings.NewReplacer("canary", "first", "maxUnavailable: 2", "maxUnavailable: 1").Replace(spec)+
+		"status: {sets: [{apiVersion: apps/v1, name: agent, enforcement: OnDelete, phase: Complete}]}\n")
+	for name, c := range map[string]struct {
+		manager *appsv1.Deployment
+		known   bool
+		updated int
+	}{
+		"policies alone":       {managerWith("--dialects=kruise,policy"), false, 6},
+		"as the policy says":   {nil, true, 6},
+		"Everynode owns pods":  {managerWith("--dialects=native,policy"), false, 0},
+		"nothing is known":     {nil, false, 0},
+		"flags are in a file":  {managerWith("--config=/etc/everynode.yaml"), false, 0},
+		"not next to anything": {managerWith("--dialects=kruise"), false, 0},
+	} {
+		objects := append(append(append(roll.Nodes(), roll.Pods()...), roll.Revisions(t)...), roll.Object())
+		if c.known {
+			objects = append(objects, known)
+		}
+		cluster := fakecluster.New(t, objects...)
+		if c.manager != nil {
+			if _, err := cluster.Kubernetes.AppsV1().Deployments(everynode.Namespace).Create(t.Context(), c.manager, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := cluster.Run(t, New, "daemonset/agent", "--image", "agent=registry.example/agent:3", "--local", "--policy", file, "-o", "json"); err != nil {
+			t.Fatal(err)
+		}
+		d := &Document{}
+		if err := json.Unmarshal(cluster.Out.Bytes(), d); err != nil {
+			t.Fatal(err)
+		}
+		updated := 0
+		for _, n := range d.Nodes {
+			if n.Verdict == "recreate" {
+				updated++
+			}
+		}
+		if updated != c.updated {
+			t.Errorf("%s: %d nodes are updated, want %d: %+v", name, updated, c.updated, d.Policy)
+		}
+		if c.updated > 0 && (d.Budget.Limit != 2 || len(d.Policy.Waves) != 2 || d.Policy.Waves[0].Name != "canary" || !strings.HasPrefix(d.Policy.NotHeld, "another controller creates the pods")) {
+			t.Errorf("%s: the budget is %+v, and the policy %+v", name, d.Budget, d.Policy)
+		}
 	}
 }
 

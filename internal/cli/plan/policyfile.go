@@ -20,6 +20,7 @@ import (
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/inspect"
+	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/resolver"
@@ -95,11 +96,28 @@ func (f *prediction) usePolicy(ctx context.Context, o *options.Options, c *optio
 		g.Approvals = nil // none of them concerns this policy, or that is not known: they are assumed to be missing
 	}
 	g.ReadGroup(ctx, o, c, f.named)
+	if f.isAlongside(ctx, c) {
+		g.AdoptBy(&f.view, f.policy.Rules)
+	}
 	f.governance, f.view.Snapshot.Set.MaxUnavailable = g, f.view.Workload.Set.MaxUnavailable // without the limit of another policy
 	if f.stored, err = storedPolicy(ctx, c, f.policy.Typed); err != nil {
 		f.stored = nil // the plan does not need it, and to store the policy fails if it exists
 	}
 	return nil
+}
+
+// isAlongside reports whether the manager follows policies next to the controller that keeps the pods: a policy of the cluster reports it, or the flags of the manager show it.
+func (f *prediction) isAlongside(ctx context.Context, c *options.Clients) bool {
+	set := f.named
+	if set.Advanced() {
+		return false
+	}
+	for _, p := range f.ofCluster {
+		if st := p.Status(set); st != nil {
+			return st.Enforcement == v1alpha1.EnforcementOnDelete
+		}
+	}
+	return installed.PoliciesAlone(ctx, c.Kubernetes)
 }
 
 // storedPolicy returns the policy in the cluster with the same name; nil if there is none.
