@@ -75,7 +75,7 @@ func loosely(sets []v1alpha1.SetStatus) string {
 func NotHeld(e v1alpha1.Enforcement) string {
 	switch e {
 	case v1alpha1.EnforcementOnDelete:
-		return "another controller creates the pods, so a pod that joins or is replaced gets the newest revision, joiningNodes has no effect, no node surges, and an undo has to change the template"
+		return "another controller creates the pods, so a pod that joins or is replaced gets the newest revision, joiningNodes has no effect, no node surges, and an undo must change the template"
 	case v1alpha1.EnforcementAnnouncements:
 		return "the owner of each node decides when its pod is updated"
 	case v1alpha1.EnforcementNone:
