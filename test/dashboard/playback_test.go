@@ -37,16 +37,22 @@ func (d *dashboard) past() (p recorded, err error) {
 	return p, json.NewDecoder(answer.Body).Decode(&p)
 }
 
+// last are the states of the nodes at the end.
+func (p recorded) last() []int {
+	now := append([]int(nil), p.Base...)
+	for i := 0; i < len(p.Changes); i += 3 {
+		now[p.Changes[i+1]] = int(p.Changes[i+2])
+	}
+	return now
+}
+
 // ends is met when what is recorded ends with all nodes up to date with a revision other than the one at its begin.
 func (p recorded) ends() error {
 	if len(p.Base) != nodes {
 		return fmt.Errorf("%d nodes are recorded", len(p.Base))
 	}
-	now, first := append([]int(nil), p.Base...), p.States[p.Base[0]].R
-	for i := 0; i < len(p.Changes); i += 3 {
-		now[p.Changes[i+1]] = int(p.Changes[i+2])
-	}
-	for node, state := range now {
+	first := p.States[p.Base[0]].R
+	for node, state := range p.last() {
 		if s := p.States[state]; s.V != "up-to-date" || s.R == first {
 			return fmt.Errorf("node %d has %+v", node, s)
 		}
@@ -84,7 +90,7 @@ func TestPlayback(t *testing.T) {
 		}
 		return now.ends()
 	})
-	before, after := old.States[old.Base[0]].R, now.States[len(now.States)-1].R
+	before, after := old.States[old.Base[0]].R, now.States[now.last()[0]].R
 
 	b.Does("the begin", chrome.Press(chrome.Named(".actions button", "Play back the last hours")), chromedp.WaitVisible(`[data-playback="shown"]`),
 		chrome.Until(every("pod of revision "+before)), chrome.Until(chrome.Count(".cell.g1")+" === 6"),
