@@ -160,6 +160,22 @@ func takenOut(n *rollout.Node) bool {
 	})
 }
 
+// committedPod is the live pod of the committed revision on a node; nil for none.
+func (r *run) committedPod(n *rollout.Node) *rollout.Pod {
+	k := slices.IndexFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting && p.Revision == r.committed })
+	if k < 0 || r.committed < 0 {
+		return nil
+	}
+	return &n.Pods[k]
+}
+
+// neverStarted reports whether the pod of the committed revision on a node is not ready: with a surge, an older pod serves there still, and the next pod
+// may not start for the same reason.
+func (r *run) neverStarted(n *rollout.Node) bool {
+	p := r.committedPod(n)
+	return p != nil && !p.Ready && len(n.Pods) > 1
+}
+
 // podOf is the live pod of the wanted revision on a node; nil for none.
 func (r *run) podOf(n *rollout.Node) *rollout.Pod {
 	for k := range n.Pods {
@@ -180,7 +196,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 			r.serving = r.s.Serving()
 		}
 		live := slices.IndexFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting }) // one that is terminating does not show whether it was broken
-		broken := live >= 0 && !r.serving(i) && !takenOut(n) && (w.before || !r.unproven(&n.Pods[live]))
+		broken := live >= 0 && !takenOut(n) && (!r.serving(i) && (w.before || !r.unproven(&n.Pods[live])) || r.neverStarted(n))
 		if r.undoing { // an unavailable pod of the failed revision proves nothing about the node
 			return watched{before: w.before || broken && n.Pods[0].Revision != r.from}, len(n.Pods) > 0
 		}
@@ -191,7 +207,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 			w.down += max(r.in.Elapsed, 0)
 		}
 		// An earlier manager may have deleted the broken pod for a reason that this one does not know; and a broken pod may also have been taken out of use.
-		stays := known && w.before && w.uid == "" && (live < 0 || takenOut(n))
+		stays := known && w.before && w.uid == "" && (live < 0 || takenOut(n) || r.s.Set.MaxSurge.Value > 0 && r.committedPod(n) == nil)
 		return watched{before: true, down: w.down}, broken || stays
 	case p == nil:
 		if len(n.Pods) > 0 {
