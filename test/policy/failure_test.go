@@ -51,24 +51,18 @@ func TestFailures(t *testing.T) {
 // TestManagerIsKilledDuringAnUndo: in every dialect in which Everynode creates the pods, the next manager ends the undo. The template is applied again and again
 // meanwhile and afterwards, as a GitOps tool does it, and that changes nothing.
 func TestManagerIsKilledDuringAnUndo(t *testing.T) {
-	for _, d := range dialects() {
-		if d.owned {
-			continue
-		}
-		t.Run(d.name, func(t *testing.T) {
-			s := newStage(t, d, failureNodes)
-			s.govern(judges)
-			s.failsWith(crashingImage, true)
-			generation := s.generation()
-			s.holds(6*time.Second, "the template is applied again, and no node gets it", func(v harness.View) error {
-				s.applyAgain(crashingImage)
-				return runs(crashingImage, 0)(v)
-			})
-			if now := s.generation(); now != generation {
-				t.Errorf("the generation of the set is %s, and was %s", now, generation)
-			}
+	inEachKind(t, func(s *stage) {
+		s.govern(judges)
+		s.failsWith(crashingImage, true)
+		generation := s.generation()
+		s.holds(6*time.Second, "the template is applied again, and no node gets it", func(v harness.View) error {
+			s.applyAgain(crashingImage)
+			return runs(crashingImage, 0)(v)
 		})
-	}
+		if now := s.generation(); now != generation {
+			s.t.Errorf("the generation of the set is %s, and was %s", now, generation)
+		}
+	})
 }
 
 // TestRetryAfterAFix: a version fails because something else is broken, and all nodes return. When that works again, a user has the same version rolled out once more.
@@ -170,16 +164,28 @@ func (s *stage) touched(image string) []string {
 	return nodes
 }
 
+// inEachKind runs a test with each kind of set whose pods Everynode creates.
+func inEachKind(t *testing.T, test func(s *stage)) {
+	t.Helper()
+	for _, d := range dialects() {
+		if !d.owned {
+			t.Run(d.name, func(t *testing.T) { test(newStage(t, d, failureNodes)) })
+		}
+	}
+}
+
 // TestNodesBrokenBefore: a node whose pod was broken before the rollout does not stop it, also not for the next manager, and it is updated as well.
-func TestNodesBrokenBefore(t *testing.T) {
-	s := newStage(t, native(), failureNodes)
+func TestNodesBrokenBefore(t *testing.T) { inEachKind(t, (*stage).goesOnWithABrokenNode) }
+
+func (s *stage) goesOnWithABrokenNode() {
+	s.t.Helper()
 	missing := "-missing-on-" + s.Nodes[0] // it is in the canary
 	s.kubectl("", "patch", s.dialect.resource(), set, "--type=json", "-p",
 		fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":%q}]`, harness.Image+missing))
 	s.Wait("all other nodes run", runOn(harness.Image+missing, s.Nodes[1:]))
 	s.govern(judges)
 	s.update(harness.Image2 + missing)
-	s.Cluster.Kill(t, harness.ManagerComponent)
+	s.Cluster.Kill(s.t, harness.ManagerComponent)
 	s.restart()
 	s.Wait("all others run the new version", runOn(harness.Image2+missing, s.Nodes[1:]))
 	s.holds(8*time.Second, "the broken node does not count", func(v harness.View) error {

@@ -54,7 +54,11 @@ func TestPrometheus(t *testing.T) {
 	t.Cleanup(server.Close)
 	realprometheus.Start(t, judge.port, strings.TrimPrefix(server.URL, "http://"),
 		"groups: [{name: test, rules: [{alert: Broken, expr: cluster_is_broken == 1, labels: {severity: critical}}]}]")
-	s := newStage(t, native(), failureNodes)
+	inEachKind(t, func(s *stage) { s.judgedByPrometheus(e) })
+}
+
+func (s *stage) judgedByPrometheus(e *exporter) {
+	s.t.Helper()
 	s.govern(measuredByPrometheus)
 	before := s.status().TargetRevision
 	s.update(harness.Image3)
@@ -65,15 +69,15 @@ func TestPrometheus(t *testing.T) {
 		return nil
 	})
 	if m := s.status().Analyses[0].Measurements[0]; m.Message != "The query has returned no data." {
-		t.Errorf("measured %+v", m)
+		s.t.Errorf("measured %+v", m)
 	}
 	e.set(func() { e.ratios[s.hash(s.status().TargetRevision)] = 0.3 })
 	s.undone(harness.Image3, before)
 	if st := s.status(); st.Failure == nil || !strings.Contains(st.Failure.Message, "Measured: 0.3. result < 0.01 is false.") {
-		t.Errorf("the failure is %+v", st.Failure)
+		s.t.Errorf("the failure is %+v", st.Failure)
 	}
 	if touched := s.touched(harness.Image3); len(touched) != canaries {
-		t.Errorf("the bad version was on %v, want %d nodes", touched, canaries)
+		s.t.Errorf("the bad version was on %v, want %d nodes", touched, canaries)
 	}
 
 	e.set(func() { e.alert = 1 })
@@ -86,7 +90,7 @@ func TestPrometheus(t *testing.T) {
 	})
 	s.holds(3*time.Second, "no node has the version", runs(harness.Image2, 0))
 	if out, err := s.Plugin("explain-node", s.Nodes[0], s.dialect.argument()); err != nil || !strings.Contains(out, "wait-alerts") || !strings.Contains(out, "These alerts hold it: Broken.") {
-		t.Errorf("explain-node prints (%v):\n%s", err, out)
+		s.t.Errorf("explain-node prints (%v):\n%s", err, out)
 	}
 	e.set(func() { e.alert, e.ratios[s.hash(s.status().TargetRevision)] = 0, 0.001 })
 	s.await(v1alpha1.PhaseComplete)

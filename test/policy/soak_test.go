@@ -18,8 +18,10 @@ import (
 const healthy = "registry.example/healthy"
 
 // TestFailureInTheSoak: a version that works on the whole canary, and stops working while it is observed, reaches no further node and is undone.
-func TestFailureInTheSoak(t *testing.T) {
-	s := newStage(t, native(), failureNodes)
+func TestFailureInTheSoak(t *testing.T) { inEachKind(t, (*stage).failsInTheSoak) }
+
+func (s *stage) failsInTheSoak() {
+	s.t.Helper()
 	s.govern("  waves: [{name: canary, nodes: {count: 3}, soak: 10m}]\n  failure: {nodeDeadline: 10s, action: Undo}\n")
 	before := s.status().TargetRevision
 	s.updateGated()
@@ -41,9 +43,9 @@ func TestFailureInTheSoak(t *testing.T) {
 	s.undone(harness.Image2, before)
 	st := s.status()
 	touched := s.touched(harness.Image2)
-	t.Logf("%d nodes had it, undone %s after the soak began: %s", len(touched), time.Since(began).Round(100*time.Millisecond), st.Failure.Message)
+	s.t.Logf("%d nodes had it, undone %s after the soak began: %s", len(touched), time.Since(began).Round(100*time.Millisecond), st.Failure.Message)
 	if len(touched) != canaries || st.Failure.Wave != "canary" || st.RejectedRevision != st.TargetRevision || st.Waves[0].FailedNodes[0].Reason != "NotAvailable" {
-		t.Errorf("%v had it, and the status is %+v", touched, st)
+		s.t.Errorf("%v had it, and the status is %+v", touched, st)
 	}
 }
 
@@ -102,9 +104,9 @@ func TestReachOfAVersionThatFailsLater(t *testing.T) {
 // updateGated updates to a version that says itself whether it works.
 func (s *stage) updateGated() {
 	s.t.Helper()
-	s.recorder, s.updated = s.Observe(set), time.Now()
-	s.kubectl("", "patch", s.dialect.resource(), set, "--type=strategic", "-p",
-		fmt.Sprintf(`{"spec":{"template":{"spec":{"readinessGates":[{"conditionType":%q}],"containers":[{"name":"daemon","image":%q}]}}}}`, healthy, harness.Image2))
+	s.observe()
+	s.kubectl("", "patch", s.dialect.resource(), set, "--type=json", "-p", fmt.Sprintf(`[{"op":"add","path":"/spec/template/spec/readinessGates","value":[{"conditionType":%q}]},
+		{"op":"replace","path":"/spec/template/spec/containers/0/image","value":%q}]`, healthy, harness.Image2))
 }
 
 // say sets the readiness gate of a pod, unless it is gone meanwhile.

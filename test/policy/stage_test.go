@@ -203,8 +203,8 @@ func (s *stage) await(phase v1alpha1.Phase) {
 	})
 }
 
-// update changes the image, and records what follows.
-func (s *stage) update(image string) {
+// observe records what follows.
+func (s *stage) observe() {
 	s.t.Helper()
 	if s.dialect.advanced {
 		s.recorder = s.ObserveAdvanced(set)
@@ -212,6 +212,12 @@ func (s *stage) update(image string) {
 		s.recorder = s.Observe(set)
 	}
 	s.updated = time.Now()
+}
+
+// update changes the image, and records what follows.
+func (s *stage) update(image string) {
+	s.t.Helper()
+	s.observe()
 	patch := fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":%q}]`, image)
 	s.kubectl("", "patch", s.dialect.resource(), set, "--type=json", "-p", patch)
 	s.Poll("the rollout has begun", func() error {
