@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/doctor"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/testing/fakecluster"
@@ -84,8 +85,15 @@ func TestBeforeUninstall(t *testing.T) {
 		"leave-percent":     {updated: 1, strategy: inPlace(map[string]any{"partition": "50%"}), want: first},
 		"leave-replacing":   {updated: 1, strategy: map[string]any{"rollingUpdateType": "Standard"}},
 		"leave-old-version": {updated: 3, strategy: inPlace(nil), stored: []any{"v1alpha1", "v1beta1"}, want: first},
-		"leave-no-sets":     {updated: 3, strategy: inPlace(nil), adjust: refuse("list", "daemonsets"), want: unseen},
-		"leave-no-pods":     {updated: 3, strategy: inPlace(nil), adjust: refuse("list", "pods"), want: unseen},
+		"leave-held-node": {updated: 3, strategy: inPlace(nil), want: first, adjust: func(c *fakecluster.Cluster) {
+			c.Kubernetes.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+				held := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{everynode.HoldTaint()}}}
+				return true, &corev1.NodeList{Items: []corev1.Node{held}}, nil
+			})
+		}},
+		"leave-no-nodes": {updated: 3, strategy: inPlace(nil), adjust: refuse("list", "nodes"), want: unseen},
+		"leave-no-sets":  {updated: 3, strategy: inPlace(nil), adjust: refuse("list", "daemonsets"), want: unseen},
+		"leave-no-pods":  {updated: 3, strategy: inPlace(nil), adjust: refuse("list", "pods"), want: unseen},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set, pods := rolling("agent", c.updated, c.strategy)
