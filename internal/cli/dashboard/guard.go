@@ -129,13 +129,16 @@ func withBody(largest int64, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// readBody reads the body of a request, which must arrive soon. Later steps may take longer; an expired deadline would end the request, so it is removed.
+// readBody reads the body of a request, which must arrive soon. Later steps may take longer; an expired deadline would end the request, so it is removed,
+// but not after a failure: the server would wait for the rest of the body without end before it answers.
 func readBody(w http.ResponseWriter, r *http.Request, largest int64) ([]byte, error) {
 	out := http.NewResponseController(w)
 	// A server that cannot set a deadline has none.
 	_ = out.SetReadDeadline(time.Now().Add(readPatience))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
-	_ = out.SetReadDeadline(time.Time{})
+	if err == nil {
+		_ = out.SetReadDeadline(time.Time{})
+	}
 	return body, err //nolint:wrapcheck // it says what is wrong
 }
 
