@@ -21,7 +21,7 @@ func Govern(s rollout.Snapshot, a Assumptions, g Governor) (Result, error) {
 		wake := g.Govern(&s)
 		plan := rollout.Decide(s)
 		g.Decided(&s, &plan)
-		plan.Wake = earlier(plan.Wake, wake)
+		plan.Wake = rollout.Earlier(plan.Wake, wake)
 		p.world.State.Set.Update = g.Template()
 		return plan
 	}

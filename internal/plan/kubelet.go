@@ -54,7 +54,7 @@ func (k *kubelets) pull(s *rollout.Snapshot) {
 	}
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.ImageWait {
-			n.ImageUntil = earlier(n.ImageUntil, s.Now.Add(max(k.Pull, 1)))
+			n.ImageUntil = rollout.Earlier(n.ImageUntil, s.Now.Add(max(k.Pull, 1)))
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (k *kubelets) takes(s stage) time.Duration {
 func (k *kubelets) due() rollout.Time {
 	var next rollout.Time
 	for _, t := range k.tasks {
-		next = earlier(next, t.due)
+		next = rollout.Earlier(next, t.due)
 	}
 	return next
 }

@@ -107,7 +107,7 @@ func (p *simulator) run() (Result, error) {
 		if err != nil {
 			return Result{}, fmt.Errorf("simulating the plan at %v: %w", s.Now.Sub(p.begin), err)
 		}
-		next := earlier(wake, p.due())
+		next := rollout.Earlier(wake, p.due())
 		switch {
 		case next == 0 && !acted:
 			return p.finish(), nil
@@ -155,15 +155,7 @@ func (p *simulator) step() (acted bool, wake rollout.Time, err error) {
 	if p.seen != nil {
 		p.seen(&p.world)
 	}
-	return len(plan.Actions)+len(plan.Announcements)+len(kept.Actions) > 0, earlier(plan.Wake, kept.Wake), nil
-}
-
-// earlier returns the earlier of two times; 0 means never.
-func earlier(a, b rollout.Time) rollout.Time {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
+	return len(plan.Actions)+len(plan.Announcements)+len(kept.Actions) > 0, rollout.Earlier(plan.Wake, kept.Wake), nil
 }
 
 // recordActions records what is started.

@@ -465,4 +465,4 @@ func Started(p *rollout.Plan) bool {
 	return false
 }
 
-func (r *run) wakeAt(t rollout.Time) { r.out.Wake = soonest(r.out.Wake, t) }
+func (r *run) wakeAt(t rollout.Time) { r.out.Wake = rollout.Earlier(r.out.Wake, t) }

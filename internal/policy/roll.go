@@ -309,7 +309,7 @@ func (r *run) waits() bool {
 func (r *run) shut() bool {
 	st := r.out.Status
 	kind, until := r.p.closed(r.s.Now)
-	r.wakeAt(soonest(until, r.p.closes(r.s.Now)))
+	r.wakeAt(rollout.Earlier(until, r.p.closes(r.s.Now)))
 	switch {
 	case r.p.Suspend:
 		st.Phase = v1alpha1.PhaseSuspended

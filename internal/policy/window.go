@@ -99,7 +99,7 @@ func (p *Policy) closed(now rollout.Time) (kind rollout.VerdictKind, until rollo
 		if open {
 			return rollout.NotEvaluated, 0
 		}
-		until = soonest(until, next)
+		until = rollout.Earlier(until, next)
 	}
 	return rollout.WaitWindow, until
 }
@@ -108,16 +108,8 @@ func (p *Policy) closed(now rollout.Time) (kind rollout.VerdictKind, until rollo
 func (p *Policy) closes(now rollout.Time) (at rollout.Time) {
 	for _, f := range p.Freezes {
 		if f.From > now {
-			at = soonest(at, f.From)
+			at = rollout.Earlier(at, f.From)
 		}
 	}
 	return at
-}
-
-// soonest is the smaller of two times, where 0 is never.
-func soonest(a, b rollout.Time) rollout.Time {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }

@@ -261,10 +261,13 @@ func (d *decision) finish() Plan {
 
 // wakeAt makes sure that Decide is asked again at t at the latest. Because 0 means never, the moment 0 becomes 1.
 func (d *decision) wakeAt(t Time) {
+	d.wake = Earlier(d.wake, notNever(t))
+}
+
+// notNever is a moment that is not taken for never: 0 becomes 1.
+func notNever(t Time) Time {
 	if t == 0 {
-		t = 1
+		return 1
 	}
-	if d.wake == 0 || t < d.wake {
-		d.wake = t
-	}
+	return t
 }

@@ -33,9 +33,9 @@ func DecideEnding(s Snapshot) Plan {
 			actions = append(actions, a)
 		}
 	}
-	plan.Wake = soonest(plan.Wake, back.Wake)
+	plan.Wake = Earlier(plan.Wake, back.Wake)
 	if burst := s.burst(); len(actions) > burst {
-		actions, plan.Wake = actions[:burst:burst], s.wakeNow()
+		actions, plan.Wake = actions[:burst:burst], notNever(s.Now)
 	}
 	for i := range plan.Verdicts {
 		v := &plan.Verdicts[i]
@@ -73,21 +73,6 @@ func (s *Snapshot) endsWith(a *Action) bool {
 	default:
 		return false
 	}
-}
-
-func (s *Snapshot) wakeNow() Time {
-	if s.Now == 0 {
-		return 1
-	}
-	return s.Now
-}
-
-// soonest is the earlier of two moments, of which 0 is never.
-func soonest(a, b Time) Time {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // Unfinished returns the nodes on which something is under way that a manager ends, and that can still end without a person: the plan, of DecideEnding, has an

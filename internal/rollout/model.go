@@ -22,6 +22,14 @@ func At(t time.Time) Time {
 	}
 }
 
+// Earlier returns the earlier of two points in time, of which 0 is never.
+func Earlier(a, b Time) Time {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
 // Add returns t moved by d; what would lie beyond the end of time is the end of time.
 func (t Time) Add(d time.Duration) Time {
 	sum := t + Time(d)

@@ -392,7 +392,7 @@ func (o outcome) plus(p outcome) outcome {
 		s.Desired, s.Current, s.Misscheduled = s.Desired+t.Desired, s.Current+t.Current, s.Misscheduled+t.Misscheduled
 		s.Ready, s.Updated = s.Ready+t.Ready, s.Updated+t.Updated
 		s.Available, s.Unavailable = s.Available+t.Available, s.Unavailable+t.Unavailable
-		sum.since = earlier(sum.since, part.since)
+		sum.since = rollout.Earlier(sum.since, part.since)
 		sum.budget.Limit += part.budget.Limit
 		sum.budget.UsedByUpdate += part.budget.UsedByUpdate
 		sum.budget.UsedByUnreachable += part.budget.UsedByUnreachable

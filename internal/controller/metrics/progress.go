@@ -95,11 +95,3 @@ func (p progress) since() rollout.Time {
 	}
 	return p.reached
 }
-
-// earlier is the earlier of two times, where 0 is never.
-func earlier(a, b rollout.Time) rollout.Time {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
