@@ -55,16 +55,23 @@ func Dialects(flags map[string]string) []string {
 	return dialects.Defaults()
 }
 
-// PoliciesAlone reports whether the manager follows policies of DaemonSets of apps/v1 while another controller keeps their pods. It returns false if that is not known.
-func PoliciesAlone(ctx context.Context, c kubernetes.Interface) bool {
+// served returns the dialects of the manager; none if they are not known: there is no Deployment of it, that cannot be read, or they are in a file.
+func served(ctx context.Context, c kubernetes.Interface) []string {
 	manager, err := c.AppsV1().Deployments(everynode.Namespace).Get(ctx, Manager, metav1.GetOptions{})
 	if err != nil {
-		return false
+		return nil
 	}
 	flags := Flags(manager)
-	served := Dialects(flags)
-	inFile := flags["dialects"] == "" && flags["config"] != ""
-	return !inFile && slices.Contains(served, dialects.Policy) && !slices.Contains(served, dialects.Native)
+	if flags["dialects"] == "" && flags["config"] != "" {
+		return nil
+	}
+	return Dialects(flags)
+}
+
+// PoliciesAlone reports whether the manager follows policies of DaemonSets of apps/v1 while another controller keeps their pods. It returns false if that is not known.
+func PoliciesAlone(ctx context.Context, c kubernetes.Interface) bool {
+	served := served(ctx, c)
+	return slices.Contains(served, dialects.Policy) && !slices.Contains(served, dialects.Native)
 }
 
 // Unread returns a warning if the manager does not read the OpenYurt annotation of a DaemonSet. It returns "" if it
@@ -73,14 +80,8 @@ func Unread(ctx context.Context, c kubernetes.Interface, set *unstructured.Unstr
 	if _, asked := set.GetAnnotations()[openyurt.UpdateStrategy]; !asked || set.GetAPIVersion() != appsv1.SchemeGroupVersion.String() {
 		return ""
 	}
-	manager, err := c.AppsV1().Deployments(everynode.Namespace).Get(ctx, Manager, metav1.GetOptions{})
-	if err != nil {
-		return ""
-	}
-	flags := Flags(manager)
-	served := Dialects(flags)
-	inFile := flags["dialects"] == "" && flags["config"] != ""
-	if inFile || slices.Contains(served, dialects.OpenYurt) {
+	served := served(ctx, c)
+	if len(served) == 0 || slices.Contains(served, dialects.OpenYurt) {
 		return ""
 	}
 	return fmt.Sprintf("%s serves %s, and so does not read the annotation %s: the output applies when %s is one of its --dialects (dialects in the values of the chart); until then old pods "+
