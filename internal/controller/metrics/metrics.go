@@ -9,7 +9,6 @@ package metrics
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -103,6 +102,7 @@ type Metrics struct {
 	notified *prometheus.CounterVec
 	decided  *prometheus.CounterVec
 	files    *prometheus.GaugeVec
+	reasons  map[string]prometheus.Counter // those of decided
 
 	// Window limits writes. It may be nil, and must be set before the first Collect.
 	Window func() int
@@ -133,7 +133,7 @@ type outcome struct {
 
 // New returns Metrics; with perSet the metrics marked PerSet carry namespace and name of the set.
 func New(perSet bool) *Metrics {
-	m := &Metrics{perSet: perSet, last: map[clustercache.Key]outcome{}, holds: map[string]bool{}}
+	m := &Metrics{perSet: perSet, last: map[clustercache.Key]outcome{}, holds: map[string]bool{}, reasons: map[string]prometheus.Counter{}}
 	all := Declared()
 	for _, d := range all {
 		labels := d.Labels
@@ -151,7 +151,7 @@ func New(perSet bool) *Metrics {
 	m.notified = prometheus.NewCounterVec(prometheus.CounterOpts{Name: n.Name, Help: n.Help}, n.Labels)
 	m.decided = prometheus.NewCounterVec(prometheus.CounterOpts{Name: e.Name, Help: e.Help}, e.Labels)
 	for _, reason := range policy.Reasons() {
-		m.decided.WithLabelValues(reason) // so that the first one is an increase
+		m.reasons[reason] = m.decided.WithLabelValues(reason) // with 0, so that the first one is an increase
 	}
 	m.files = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: all[fileCurrent].Name, Help: all[fileCurrent].Help}, all[fileCurrent].Labels)
 	return m
@@ -212,8 +212,8 @@ func (m *Metrics) Count(verb string, answer apply.Answer) {
 
 // Event counts an event, if a rollout policy is its reason.
 func (m *Metrics) Event(reason string) {
-	if slices.Contains(policy.Reasons(), reason) {
-		m.decided.WithLabelValues(reason).Inc()
+	if counter, of := m.reasons[reason]; of {
+		counter.Inc()
 	}
 }
 

@@ -19,32 +19,34 @@ func (m *Metrics) collectPolicies(ch chan<- prometheus.Metric) {
 	for _, phase := range v1alpha1.Phases() {
 		phases[phase] = 0
 	}
+	var sets []v1alpha1.SetStatus
 	for _, p := range m.Policies() {
-		for i := range p.Status.Sets {
-			st := &p.Status.Sets[i]
-			phases[st.Phase]++
-			if n := st.Next; n != nil && n.At != nil && (next[n.Action] == 0 || n.At.Unix() < next[n.Action]) {
-				next[n.Action] = n.At.Unix()
-			}
-			for k := range st.Waves {
-				waiting = oldest(waiting, st.Waves[k].WaitingSince)
-				if st.Phase == v1alpha1.PhaseRolling {
-					rolling = oldest(rolling, st.Waves[k].RollingSince)
-				}
+		sets = append(sets, p.Status.Sets...)
+	}
+	for i := range sets {
+		st := &sets[i]
+		phases[st.Phase]++
+		if n := st.Next; n != nil && n.At != nil && (next[n.Action] == 0 || n.At.Unix() < next[n.Action]) {
+			next[n.Action] = n.At.Unix()
+		}
+		for k := range st.Waves {
+			waiting = oldest(waiting, st.Waves[k].WaitingSince)
+			if st.Phase == v1alpha1.PhaseRolling {
+				rolling = oldest(rolling, st.Waves[k].RollingSince)
 			}
 		}
 	}
 	gauge := func(metric int, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(m.descs[metric], prometheus.GaugeValue, value, labels...)
 	}
-	waves, nodes := m.waves()
+	waves, nodes := wavesOf(sets)
 	for phase, count := range waves {
 		gauge(policyWaves, float64(count), string(phase))
 	}
 	for number, count := range nodes {
 		gauge(policyNodes, float64(count), number)
 	}
-	for answer, count := range m.answers() {
+	for answer, count := range answersOf(sets) {
 		gauge(policyAnalyses, float64(count), string(answer))
 	}
 	for phase, count := range phases {
@@ -61,46 +63,43 @@ func (m *Metrics) collectPolicies(ch chan<- prometheus.Metric) {
 	}
 }
 
-// waves counts the waves of active rollouts, by phase, and their nodes. A set at rest keeps the waves of its last rollout, but they do not count.
-func (m *Metrics) waves() (phases map[v1alpha1.WavePhase]int, nodes map[string]int32) {
+// wavesOf counts the waves of active rollouts, by phase, and their nodes. A set at rest keeps the waves of its last rollout, but they do not count.
+func wavesOf(sets []v1alpha1.SetStatus) (phases map[v1alpha1.WavePhase]int, nodes map[string]int32) {
 	phases, nodes = map[v1alpha1.WavePhase]int{}, map[string]int32{"desired": 0, "released": 0, "updated": 0, "available": 0, "failed": 0}
 	for _, phase := range []v1alpha1.WavePhase{v1alpha1.WavePending, v1alpha1.WaveRolling, v1alpha1.WaveSoaking, v1alpha1.WaveWaitingForApproval, v1alpha1.WavePassed} {
 		phases[phase] = 0
 	}
-	for _, p := range m.Policies() {
-		for i := range p.Status.Sets {
-			st := &p.Status.Sets[i]
-			for k := range st.Waves {
-				w := &st.Waves[k]
-				if st.TargetRevision == st.CommittedRevision {
-					break
-				}
-				phases[w.Phase]++
-				if w.Phase != v1alpha1.WavePending {
-					nodes["released"] += w.Nodes
-				}
-				for number, n := range map[string]int32{"desired": w.Nodes, "updated": w.Updated, "available": w.Available, "failed": w.Failed} {
-					nodes[number] += n
-				}
+	for i := range sets {
+		st := &sets[i]
+		if st.TargetRevision == st.CommittedRevision {
+			continue
+		}
+		for k := range st.Waves {
+			w := &st.Waves[k]
+			phases[w.Phase]++
+			if w.Phase != v1alpha1.WavePending {
+				nodes["released"] += w.Nodes
 			}
+			nodes["desired"] += w.Nodes
+			nodes["updated"] += w.Updated
+			nodes["available"] += w.Available
+			nodes["failed"] += w.Failed
 		}
 	}
 	return phases, nodes
 }
 
-// answers counts the analyses that rollouts wait for, by answer. The status keeps the results for waves that have passed or failed, but they do not count.
-func (m *Metrics) answers() map[v1alpha1.Answer]int {
+// answersOf counts the analyses that rollouts wait for, by answer. The status keeps the results for waves that have passed or failed, but they do not count.
+func answersOf(sets []v1alpha1.SetStatus) map[v1alpha1.Answer]int {
 	counts := map[v1alpha1.Answer]int{v1alpha1.AnswerPass: 0, v1alpha1.AnswerFail: 0, v1alpha1.AnswerUnknown: 0}
-	for _, p := range m.Policies() {
-		for i := range p.Status.Sets {
-			st := &p.Status.Sets[i]
-			if st.Alerts != nil {
-				counts[st.Alerts.Answer]++
-			}
-			for k := range st.Analyses {
-				if as := &st.Analyses[k]; as.Wave == st.Wave && st.Failure == nil {
-					counts[as.Answer]++
-				}
+	for i := range sets {
+		st := &sets[i]
+		if st.Alerts != nil {
+			counts[st.Alerts.Answer]++
+		}
+		for k := range st.Analyses {
+			if as := &st.Analyses[k]; as.Wave == st.Wave && st.Failure == nil {
+				counts[as.Answer]++
 			}
 		}
 	}
