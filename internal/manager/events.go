@@ -93,7 +93,7 @@ func (s *sparing) AnnotatedEventf(object runtime.Object, annotations map[string]
 	}
 }
 
-// counting counts all events, also those that are not sent.
+// counting counts the events of Event and Eventf, also those that are not sent.
 type counting struct {
 	record.EventRecorder
 	count func(reason string)
