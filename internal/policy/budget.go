@@ -30,8 +30,8 @@ func tightenSet(set *rollout.Set, limit *rollout.Quantity, members int) {
 	}
 }
 
-// blockedByBudget returns when nodes that later waves hold use up the budget, so that the active wave cannot end: their pods are not available, and no update
-// may replace them. A node of the active wave with a pod that is not available needs no budget.
+// blockedByBudget reports when nodes of later waves, and of later steps and groups of the active one, use up the budget, so that nothing goes on: their pods are not
+// available, and no update may replace them. A node of the active wave with a pod that is not available needs no budget.
 func (r *run) blockedByBudget(active int) {
 	set := r.s.Set
 	if set.MaxSurge.Value > 0 {
@@ -50,15 +50,15 @@ func (r *run) blockedByBudget(active int) {
 		switch serves := r.serving(i); {
 		case serves && r.places[i] == place(active) && r.standing[i].AwaitsUpdate && r.holds[i] == rollout.NotEvaluated && !r.left[i]:
 			waiting++
-		case !serves && r.places[i] > place(active) && r.standing[i].AwaitsUpdate && (n.Ready || !set.Unreachable.Skip):
+		case !serves && r.places[i] >= place(active) && r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && (n.Ready || !set.Unreachable.Skip):
 			down++
 		}
 	}
 	tightenSet(&set, r.p.MaxUnavailable, members)
 	if most := max(set.MaxUnavailable.Of(members), 1); waiting > 0 && down >= most {
-		nodes := "1 node that later waves hold is"
+		nodes := "1 node of later waves, steps or groups is"
 		if down > 1 {
-			nodes = fmt.Sprintf("%d nodes that later waves hold are", down)
+			nodes = fmt.Sprintf("%d nodes of later waves, steps or groups are", down)
 		}
 		r.block("Budget", fmt.Sprintf("%s not available, and maxUnavailable is %d: make their pods available or delete them, or raise maxUnavailable.", nodes, most))
 	}

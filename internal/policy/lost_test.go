@@ -104,7 +104,7 @@ func TestBudgetUsedUpByHeldNodes(t *testing.T) {
 	w.put("j", 0, false)
 	w.put("h", 0, false)
 	w.policies[0].Tighten(&w.s)
-	const want = "Budget: 3 nodes that later waves hold are not available, and maxUnavailable is 2: make their pods available or delete them, or raise maxUnavailable."
+	const want = "Budget: 3 nodes of later waves, steps or groups are not available, and maxUnavailable is 2: make their pods available or delete them, or raise maxUnavailable."
 	if got := blocking(w); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -115,6 +115,23 @@ func TestBudgetUsedUpByHeldNodes(t *testing.T) {
 	w.put("b", 1, true)
 	if got := blocking(w); strings.Contains(got, "Budget") {
 		t.Errorf("the wave does not wait: %q", got)
+	}
+
+	for of, spec := range map[string]string{
+		"groups": "{order: {topologyKey: zone, domains: OneAtATime}, pace: {maxUnavailable: 1}}",
+		"steps":  "{waves: [{name: all, nodes: {percent: 100}, growth: {start: 2}}], pace: {maxUnavailable: 1}}",
+	} {
+		w := newWorld(t, spec)
+		for name := range strings.SplitSeq("cdefghij", "") {
+			w.labels[name] = map[string]string{"zone": "2"}
+		}
+		w.put("j", 0, false)
+		w.policies[0].Tighten(&w.s)
+		const want = "Budget: 1 node of later waves, steps or groups is not available, and maxUnavailable is 1: make their pods available or delete them, or raise maxUnavailable."
+		if got := blocking(w); got != want {
+			t.Errorf("%s: %q, want %q", of, got, want)
+		}
+		w.want("", v1alpha1.PhaseRolling, w.out.Status.Wave)
 	}
 }
 
