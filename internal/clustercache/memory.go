@@ -74,17 +74,23 @@ func (l *revisionLookup) guessOf(s *set) int {
 		return l.guess
 	}
 	h := &l.history
-	pods := make([]int, len(h.Revisions))
+	pods, elsewhere := make([]int, len(h.Revisions)), false
 	for c := range s.all {
 		for p := c.pods; p != nil; p = p.next {
-			if of := l.of(p); of >= 0 {
+			of := l.of(p)
+			if of >= 0 {
 				pods[of]++
 			}
+			elsewhere = elsewhere || of != h.Update
 		}
 	}
 	l.guess, l.guessed = rollout.NoRevision, true
-	if h.Committed != "" {
-		l.guess = l.index(h.Committed)
+	committed := h.Committed
+	if h.Unconfirmed && elsewhere {
+		committed = h.Earlier
+	}
+	if committed != "" {
+		l.guess = l.index(committed)
 		return l.guess
 	}
 	for i := range h.Revisions {

@@ -31,6 +31,10 @@ type History struct {
 	Updated rollout.Time
 	// Committed is the hash of the revision that a policy has committed last; empty if there is none, or no policy governs the set.
 	Committed string
+	// Unconfirmed is whether Committed is the target because of a mark alone, which others may have written: then it does not count while a pod has another
+	// revision, as in package policy, and Earlier, the hash of the revision with the newest other mark, counts; if that is empty, the one of most pods.
+	Unconfirmed bool
+	Earlier     string
 }
 
 // Buffer is the memory of a Snapshot; the next Snapshot reuses it when the last one is no longer needed. The zero value is empty.

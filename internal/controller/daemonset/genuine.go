@@ -85,12 +85,12 @@ func withoutForeign(view *clustercache.History, foreign []bool) {
 	}
 }
 
-// newestMark is the index of the revision with the newest mark that no stranger can have written; -1 if there is none, or no policy may restrict the update.
-// Of equal marks that of the newer revision counts, as in package policy.
-func (p *pass) newestMark(h *clustercache.Resolved) int {
+// newestMark is the index of the revision with the newest mark, but for the excepted hashes and for revisions of strangers; -1 if there is none, or no policy may
+// restrict the update. Of equal marks that of the newer revision counts, as in package policy.
+func (p *pass) newestMark(h *clustercache.Resolved, except func(hash string) bool) int {
 	newest := -1
 	for i := range h.Revisions {
-		marked := h.Revisions[i].Committed > 0 && (i >= len(p.foreigners) || !p.foreigners[i])
+		marked := h.Revisions[i].Committed > 0 && (i >= len(p.foreigners) || !p.foreigners[i]) && !except(h.Entries[i].Hash)
 		if p.governs() && marked && (newest < 0 || h.Revisions[i].Committed >= h.Revisions[newest].Committed) {
 			newest = i
 		}
@@ -100,15 +100,42 @@ func (p *pass) newestMark(h *clustercache.Resolved) int {
 
 // committedHash is the hash of the committed revision: the one that the status names, or otherwise the one with the newest mark. It is empty if there is none.
 func (p *pass) committedHash(h *clustercache.Resolved) string {
-	if len(p.rules.Policies) > 0 {
-		if i := policy.Remembered(p.lastGoverned(), p.revisions(h)); i >= 0 {
-			return h.Entries[i].Hash
-		}
+	if i := p.confirmed(h); i >= 0 {
+		return h.Entries[i].Hash
 	}
-	if i := p.newestMark(h); i >= 0 {
+	return p.markedHash(h, func(string) bool { return false })
+}
+
+// confirmed is the index of the committed revision that the status names, which only managers write; -1 if it names none.
+func (p *pass) confirmed(h *clustercache.Resolved) int {
+	if len(p.rules.Policies) == 0 {
+		return -1
+	}
+	return policy.Remembered(p.lastGoverned(), p.revisions(h))
+}
+
+// markedHash is the hash of the revision with the newest mark, but for the excepted hashes; empty if there is none.
+func (p *pass) markedHash(h *clustercache.Resolved, except func(hash string) bool) string {
+	if i := p.newestMark(h, except); i >= 0 {
 		return h.Entries[i].Hash
 	}
 	return ""
+}
+
+// enterCommitted adds the committed revision to a view of the history, and what counts instead if a stranger has marked the target.
+func (p *pass) enterCommitted(view *clustercache.History, h *clustercache.Resolved) {
+	if i := p.confirmed(h); i >= 0 {
+		view.Committed = h.Entries[i].Hash
+		return
+	}
+	isTarget := func(hash string) bool {
+		i, known := view.Index[hash]
+		return known && i == view.Update
+	}
+	view.Committed = p.markedHash(h, func(string) bool { return false })
+	if len(p.rules.Policies) > 0 && isTarget(view.Committed) {
+		view.Unconfirmed, view.Earlier = true, p.markedHash(h, isTarget)
+	}
 }
 
 // replacesCommitted reports whether a revision has the name or the hash of the committed one, but another template than the status says.

@@ -432,7 +432,7 @@ func count(n *int32) int32 {
 func (p *pass) inPlace(h *clustercache.Resolved) clustercache.History {
 	view := h.History(p.w)
 	withoutForeign(&view, p.foreigners)
-	view.Committed = p.committedHash(h)
+	p.enterCommitted(&view, h)
 	if h.Current < 0 {
 		hash := p.nextHash()
 		if _, taken := view.Index[hash]; !taken && hash != "" {
