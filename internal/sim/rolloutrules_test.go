@@ -22,6 +22,8 @@ type ruling struct {
 	// all is why no update may begin, of the rule that forbids it; rest why none may begin but on first, the nodes of the first wave.
 	all, rule, rest, restRule string
 	first                     map[string]bool
+	// later are the nodes of the first wave whose zone has to wait for another one.
+	later map[string]bool
 	// latest is whether nodes that join get the newest revision; rollout whether the template describes another revision than the committed one.
 	latest, rollout bool
 	// governed is whether a policy applies to the set.
@@ -131,6 +133,7 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 			l.look(m, target, waited, wave, decided)
 		}
 		if !l.passed {
+			u.later = k.later(p, waited)
 			u.rest, u.restRule = words("the wave %s has not passed", wave.Name), "wave"
 			if l.unanswered {
 				u.rest, u.restRule = words("the analysis of the wave %s has not passed", wave.Name), "analysis"
@@ -257,7 +260,25 @@ func (k known) complete(nodes map[string]bool) bool {
 	return done
 }
 
-// firstWave are the nodes of the first wave: so many in the order of their names, and those that have joined since the revision was made after all others.
+// later are those of some nodes that are to be updated after a zone of them that is not complete.
+func (k known) later(p *v1alpha1.RolloutPolicy, nodes map[string]bool) map[string]bool {
+	if p.Spec.Order == nil {
+		return nil
+	}
+	zone := func(node string) string { return k.nodes[node].Labels[p.Spec.Order.TopologyKey] }
+	later := map[string]bool{}
+	for node := range nodes {
+		for other := range nodes {
+			if zone(other) < zone(node) && !k.complete(map[string]bool{other: true}) && (!isEdge(k.set) || nodeReady(k.nodes[other])) {
+				later[node] = true
+			}
+		}
+	}
+	return later
+}
+
+// firstWave are the nodes of the first wave: so many in the order of their names, and those that have joined since the revision was made after all others. A wave
+// that is spread has the first node of each zone, then the second one of each, and so on.
 func (k known) firstWave(wave *v1alpha1.Wave, target *appsv1.ControllerRevision) map[string]bool {
 	var members []*corev1.Node
 	for _, name := range sorted(k.nodes) {
@@ -277,6 +298,21 @@ func (k known) firstWave(wave *v1alpha1.Wave, target *appsv1.ControllerRevision)
 		number = int(*wave.Nodes.Count)
 	} else {
 		number = quantity(words("%d%%", *wave.Nodes.Percent), len(members))
+	}
+	if len(wave.Nodes.SpreadBy) > 0 {
+		place, groups, seen := map[string][2]int{}, map[string]int{}, map[string]int{}
+		for _, n := range members {
+			zone := n.Labels[wave.Nodes.SpreadBy[0]]
+			if _, known := groups[zone]; !known {
+				groups[zone] = len(groups)
+			}
+			place[n.Name] = [2]int{seen[zone], groups[zone]}
+			seen[zone]++
+		}
+		slices.SortFunc(members, func(a, b *corev1.Node) int {
+			x, y := place[a.Name], place[b.Name]
+			return slices.Compare(x[:], y[:])
+		})
 	}
 	first := map[string]bool{}
 	for _, n := range members[:min(number, len(members))] {
@@ -327,6 +363,8 @@ func (s *sim) judgeRollout(r *request, node string) {
 		s.blameRollout(u, r)
 	case u.rest != "" && !u.first[node]:
 		s.blameWave(u, "%s %s: %s, and %s is not in it", r.m.name, r.text, u.rest, node)
+	case u.later[node]:
+		s.blame("zones", "%s %s: %s is in a zone that has to wait for another one", r.m.name, r.text, node)
 	case u.most > 0 && len(begins) > u.most:
 		s.blame("pace", "%s %s: %s are in the middle of an update, and %d may be", r.m.name, r.text, sorted(begins), u.most)
 	case u.single && len(k.started) > 1:

@@ -62,6 +62,9 @@ func anyRollout(r *rand.Rand) string {
 	return strings.Join(words, ",")
 }
 
+// anyZones is by chance what a policy makes of the zones of nodes, in the words that newPolicy reads.
+func anyZones(r *rand.Rand) string { return oneOf(r, ",spread", ",zones", ",spread,zones") }
+
 // specOf reads a policy: each wave is its number of nodes, its soak in seconds and whether it needs an approval; grow is a wave of all other nodes in steps.
 func (c config) specOf() v1alpha1.RolloutPolicySpec {
 	target := v1alpha1.Target{APIVersion: "apps/v1", Kind: "DaemonSet", Name: setName}
@@ -84,6 +87,14 @@ func (c config) specOf() v1alpha1.RolloutPolicySpec {
 		case "group": // see group
 		case "undo", "anytime", "analysis":
 			undoOf(&spec, parts[0], value)
+		case "spread":
+			for i := range spec.Waves {
+				if w := &spec.Waves[i].Nodes; w.Count != nil || w.Percent != nil {
+					w.SpreadBy = []string{zoneLabel}
+				}
+			}
+		case "zones":
+			spec.Order = &v1alpha1.Order{TopologyKey: zoneLabel, Domains: v1alpha1.OneAtATime}
 		case "latest":
 			spec.JoiningNodes = v1alpha1.JoiningLatest
 		default:
@@ -202,7 +213,9 @@ func (s *sim) rolloutOps(ops []op) []op {
 		}
 		if first := p.Spec.Waves[0].Nodes.Count; first == nil || *first != n {
 			add(1, func() {
-				s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Waves[0].Nodes = v1alpha1.WaveNodes{Count: &n} })
+				s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) {
+					spec.Waves[0].Nodes.Count, spec.Waves[0].Nodes.Percent = &n, nil
+				})
 			}, "a user gives the first wave %d nodes", n)
 		}
 	}
@@ -336,9 +349,11 @@ func (s *sim) fairRollout() *op {
 	if s.undoing || s.ill != "" {
 		return nil
 	}
-	// What is held back and never works may use up the budget, so that no wave goes on: people take the waves away then.
-	if len(p.Spec.Waves) > 0 && slices.ContainsFunc(s.w.pods(), func(p *corev1.Pod) bool { return ownedBy(p, s.w.set()) && live(p) && !works(p) }) {
-		return &op{"a user takes the waves away", 1, func() { s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Waves = nil }) }}
+	// What is held back and never works may use up the budget, so that no wave goes on: people take the waves and the order away then.
+	if (len(p.Spec.Waves) > 0 || p.Spec.Order != nil) && slices.ContainsFunc(s.w.pods(), func(p *corev1.Pod) bool { return ownedBy(p, s.w.set()) && live(p) && !works(p) }) {
+		return &op{"a user takes the waves away", 1, func() {
+			s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Waves, spec.Order = nil, nil })
+		}}
 	}
 	if o := s.unstickPeer(); o != nil {
 		return o
@@ -394,7 +409,9 @@ func (s *sim) lastRollouts() {
 		s.w.editSet(func(spec map[string]any) {
 			setImage(spec, otherImage(s.w.set()))
 		})
-		s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Waves = s.cfg.specOf().Waves })
+		s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) {
+			spec.Waves, spec.Order = s.cfg.specOf().Waves, s.cfg.specOf().Order
+		})
 		s.note("a user edits the image once more")
 		if s.w.peer() != nil {
 			s.editPeer(otherImage(s.w.peer()))

@@ -97,6 +97,9 @@ func playSeed(t *testing.T, seed uint64) *outcome {
 	if cfg.grouped() {
 		cfg.rollout += ",group:" + oneOf(rand.New(rand.NewPCG(seed, 8)), "Node", "Zone", "Cluster")
 	}
+	if cfg.with("rollouts") && cfg.with("zones") {
+		cfg.rollout += anyZones(rand.New(rand.NewPCG(seed, 10)))
+	}
 	return play(t, cfg, chance(r, stepsOf))
 }
 
