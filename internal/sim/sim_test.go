@@ -72,9 +72,11 @@ type sim struct {
 	ill string
 	// sick is a node that has been ill: waves may go on without it, for it was broken before.
 	sick string
-	// undoing is whether an image that never works is rolled out at the end, and touched are the nodes that have got it.
+	// undoing is whether an image that never works is rolled out at the end, and touched are the nodes that have got it since. Those of earlier are the pods that
+	// had it before, on nodes that no update reaches.
 	undoing bool
 	touched map[string]bool
+	earlier map[types.UID]bool
 	// trouble is what is to happen in the middle of the next soak.
 	trouble trouble
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -206,7 +207,10 @@ func (s *sim) lastUndo() {
 		spec.Waves, spec.Failure, spec.Analyses = of.Waves, of.Failure, of.Analyses
 	})
 	s.note("a user sets the image v4-bad at the end")
-	s.undoing, s.touched = true, map[string]bool{}
+	s.undoing, s.touched, s.earlier = true, map[string]bool{}, map[types.UID]bool{}
+	for _, p := range s.w.pods() {
+		s.earlier[p.UID] = strings.HasSuffix(imageOf(p), "bad")
+	}
 	s.w.editSet(func(spec map[string]any) { setImage(spec, "v4-bad") })
 	s.trouble = []trouble{noTrouble, aDeathInTheUndo}[s.w.rv%2]
 	if !s.fair(s.fairRounds()) && s.broken == nil {
@@ -254,7 +258,7 @@ func (s *sim) touch() {
 		return
 	}
 	for _, p := range s.w.pods() {
-		if ownedBy(p, s.w.set()) && strings.HasSuffix(imageOf(p), "bad") && !isStrangers(p) {
+		if ownedBy(p, s.w.set()) && !s.earlier[p.UID] && strings.HasSuffix(imageOf(p), "bad") && !isStrangers(p) {
 			s.touched[nodeOf(p)] = true
 		}
 	}
