@@ -26,15 +26,7 @@ import (
 // can be rolled.
 func TestADefinitionIsMissing(t *testing.T) {
 	const nodes, plain, definition = 7, "plain", "daemonsets." + kruise.Group
-	c, err := harness.Start(t.Context(), options(2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
+	c := harness.Own(t, options(2))
 	s := newStage(t, c, nodes)
 	s.merge("%s", rolling("maxUnavailable: 1"))
 	s.applyUnrecorded()

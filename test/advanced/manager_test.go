@@ -3,12 +3,10 @@
 package advanced
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"everynode.dev/everynode/test/harness"
 )
@@ -98,19 +96,9 @@ func killMidRoll(t *testing.T, c *harness.Cluster, stages []*stage, managers ...
 
 // TestSecondPlane: what needs another plane, with two managers and everything switched on that is off by default.
 func TestSecondPlane(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
 	o := options(2)
 	o.ManagerArgs = append(o.ManagerArgs, "--feature-gates=InPlaceWorkloadVerticalScaling=true")
-	c, err := harness.Start(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
+	c := harness.Own(t, o)
 	for _, sc := range []scenario{
 		{"in-place-resources", 2, false, inPlaceResources},
 		{"in-place-resources-and-image", 2, false, inPlaceResourcesAndImage},

@@ -43,18 +43,9 @@ const grace = 20 * time.Second
 // plane is one with two managers of all three dialects, and an audit log.
 func plane(t *testing.T, nodes, managers int) *harness.Cluster {
 	t.Helper()
-	c, err := harness.Start(t.Context(), harness.Options{
+	return harness.Own(t, harness.Options{
 		Nodes: nodes, Controller: harness.Everynode, Advanced: true, Edge: true, Managers: managers, Sim: quick(), Grace: grace, AuditWrites: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
 }
 
 // quick is a profile whose delays can be seen and not felt.

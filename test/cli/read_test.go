@@ -46,15 +46,7 @@ func (p *person) agrees(name string) error {
 // TestReadWithoutManager: on a cluster with the controller of Kubernetes alone, without a manager of Everynode and without the definitions of
 // OpenKruise, everything that only reads works.
 func TestReadWithoutManager(t *testing.T) {
-	cluster, err := harness.Start(t.Context(), harness.Options{Nodes: nodes, Controller: harness.Native, Sim: quick()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Stop(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
+	cluster := harness.Own(t, harness.Options{Nodes: nodes, Controller: harness.Native, Sim: quick()})
 	p := &person{t, cluster.Space(t, nodes)}
 	p.s.Kubectl("delete", "customresourcedefinitions", "-l", "everynode.dev/part-of=everynode") // a plane always has them
 	p.s.Run(set, harness.WithBudget("2", "0"))

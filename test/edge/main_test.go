@@ -14,7 +14,6 @@
 package edge
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -59,20 +58,9 @@ func play(t *testing.T, keeper harness.Controller) {
 // site is a plane of its own.
 func site(t *testing.T, keeper harness.Controller, nodes int) *harness.Cluster {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	c, err := harness.Start(ctx, harness.Options{
+	return harness.Own(t, harness.Options{
 		Nodes: nodes, Controller: keeper, Edge: true, Sim: quick(), Grace: grace, ManagerArgs: []string{"--metrics-per-set"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
 }
 
 // quick is a profile whose delays can be seen and not felt.

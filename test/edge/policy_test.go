@@ -3,11 +3,9 @@
 package edge
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"everynode.dev/everynode/test/harness"
 )
@@ -25,17 +23,7 @@ spec:
 
 // TestSmokePolicy rolls a DaemonSet with OnDelete in waves, next to the controller of Kubernetes, which keeps its pods.
 func TestSmokePolicy(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	c, err := harness.Start(ctx, harness.Options{Nodes: smokeNodes, Controller: harness.Native, Alongside: true, Sim: quick()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
+	c := harness.Own(t, harness.Options{Nodes: smokeNodes, Controller: harness.Native, Alongside: true, Sim: quick()})
 	s := c.Space(t, smokeNodes)
 	s.Run(set, harness.WithOnDelete)
 	if out, err := s.KubectlWith(alongside, "apply", "-f", "-"); err != nil {

@@ -5,7 +5,6 @@ package edge
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"debug/buildinfo"
 	"encoding/json"
 	"errors"
@@ -38,17 +37,7 @@ func TestRecord(t *testing.T) {
 	if *yurtManager == "" {
 		t.Skip("it writes testdata; run it with -yurt-manager and the path of that program")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
-	defer cancel()
-	c, err := harness.Start(ctx, harness.Options{Nodes: recordedNodes, Controller: harness.Native, Sim: quick(), AuditWrites: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
+	c := harness.Own(t, harness.Options{Nodes: recordedNodes, Controller: harness.Native, Sim: quick(), AuditWrites: true})
 	runYurtManager(t, c)
 	r := &recording{t: t, s: c.Space(t, recordedNodes)}
 	r.ota()

@@ -3,7 +3,6 @@
 package edge
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -102,17 +101,7 @@ func had(r *observe.Recorder, image string) int {
 // template is exactly the one of before again, also if the manager is killed in between, and the canary returns. A user who applies it again is not opposed, and the
 // template of a field manager that applies it is left alone.
 func TestSmokeUndo(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	c, err := harness.Start(ctx, harness.Options{Nodes: undoNodes, Controller: harness.Native, Alongside: true, Sim: quick()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
+	c := harness.Own(t, harness.Options{Nodes: undoNodes, Controller: harness.Native, Alongside: true, Sim: quick()})
 	u := &undoer{Space: c.Space(t, undoNodes), t: t}
 	u.kubectl(u.manifest(harness.Image), "create", "-f", "-") // not kubectl apply, whose field manager owns the template
 	u.Wait("the set runs", runs(harness.Image, u.Nodes), ready(undoNodes))

@@ -37,23 +37,47 @@ func (s *Shared) Run(m *testing.M) int {
 	return code
 }
 
+// startTimeout is how long the start of a plane may take on a loaded machine.
+const startTimeout = 5 * time.Minute
+
 // Cluster returns the plane. If this machine lacks what the plane needs, the test is skipped with a list.
 func (s *Shared) Cluster(t testing.TB) *Cluster {
 	t.Helper()
 	s.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 		defer cancel()
 		var options Options
 		if options, s.err = s.Options(); s.err == nil {
 			s.cluster, s.err = Start(ctx, options)
 		}
 	})
+	require(t, s.err)
+	return s.cluster
+}
+
+// Own starts a plane for one test, and stops it when the test ends. If this machine lacks what the plane needs, the test is skipped with a list.
+func Own(t testing.TB, options Options) *Cluster {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	c, err := Start(ctx, options)
+	require(t, err)
+	t.Cleanup(func() {
+		if err := c.Stop(t.Failed()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// require ends the test where a plane could not be started.
+func require(t testing.TB, err error) {
+	t.Helper()
 	var missing *localplane.MissingError
-	if errors.As(s.err, &missing) {
+	if errors.As(err, &missing) {
 		t.Skipf("SKIPPED: %v", missing)
 	}
-	if s.err != nil {
-		t.Fatal(s.err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return s.cluster
 }

@@ -3,7 +3,6 @@
 package install
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,21 +38,7 @@ type newcomer struct {
 // usual starts a cluster as it usually is: three real nodes, with the DaemonSet controller of Kubernetes and without Everynode.
 func usual(t *testing.T) *harness.Cluster {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	c, err := harness.Start(ctx, harness.Options{RealNodes: count, Controller: harness.Native, Manifests: []fs.FS{}})
-	if missing := (*localplane.MissingError)(nil); errors.As(err, &missing) {
-		t.Skipf("SKIPPED: %v", missing)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
+	return harness.Own(t, harness.Options{RealNodes: count, Controller: harness.Native, Manifests: []fs.FS{}})
 }
 
 // TestSmokeFirstDay types the page for the first day, with Helm's own program: from an empty cluster to a canary, to all nodes, and to a cluster without Everynode.

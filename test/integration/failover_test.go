@@ -32,7 +32,7 @@ const (
 func TestFailover(t *testing.T) {
 	long(t)
 	onlyEverynode(t, cluster(t), "a plane has one process of upstream's controller")
-	c := ownCluster(t, harness.Options{Nodes: neighbourNodes, Controller: harness.Everynode, Managers: 2})
+	c := harness.Own(t, harness.Options{Nodes: neighbourNodes, Controller: harness.Everynode, Managers: 2})
 	t.Run("WithoutASlowWrite", func(t *testing.T) { failoverWithoutASlowWrite(t, c) })
 	t.Run("WithASlowWrite", func(t *testing.T) { failoverWithASlowWrite(t, c) })
 }

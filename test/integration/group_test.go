@@ -43,7 +43,7 @@ spec:
 // one place at once. The manager is killed in the middle.
 func TestConcurrencyGroup(t *testing.T) {
 	onlyEverynode(t, cluster(t), "only Everynode has rollout policies")
-	c := ownCluster(t, harness.Options{Nodes: groupNodes, Controller: harness.Everynode, Advanced: true})
+	c := harness.Own(t, harness.Options{Nodes: groupNodes, Controller: harness.Everynode, Advanced: true})
 	s := c.Space(t, groupNodes)
 	must(t, s, fmt.Sprintf(groupPolicies, "Node"), "apply", "-f", "-")
 	s.Run("ds", harness.WithBudget("50%", "0"))

@@ -68,7 +68,7 @@ func TestRestoredStorage(t *testing.T) {
 		{"TheLeaderMayLoseItsLease", "", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := ownCluster(t, harness.Options{Nodes: restoreNodes, Controller: harness.Everynode, Advanced: true, Edge: true, Managers: 2, ManagerArgs: test.args})
+			c := harness.Own(t, harness.Options{Nodes: restoreNodes, Controller: harness.Everynode, Advanced: true, Edge: true, Managers: 2, ManagerArgs: test.args})
 			restoreInMidRoll(&restoredSpace{c.Space(t, restoreNodes), t}, test.detected)
 		})
 	}

@@ -65,7 +65,7 @@ func TestRollKillManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("OneManager", func(t *testing.T) {
-		c := ownCluster(t, harness.Options{Nodes: rollNodes, Controller: controller})
+		c := harness.Own(t, harness.Options{Nodes: rollNodes, Controller: controller})
 		if controller == harness.Native {
 			rollWhileKilling(t, c, []string{harness.NativeComponent})
 			return
@@ -76,24 +76,9 @@ func TestRollKillManager(t *testing.T) {
 		if controller == harness.Native {
 			t.Skip("SKIPPED: a plane has one process of the native controller; run without EVERYNODE_E2E_CONTROLLER=native")
 		}
-		c := ownCluster(t, harness.Options{Nodes: rollNodes, Controller: controller, Managers: 2})
+		c := harness.Own(t, harness.Options{Nodes: rollNodes, Controller: controller, Managers: 2})
 		rollWhileKilling(t, c, []string{harness.ManagerComponent, harness.ManagerComponent + "-2"})
 	})
-}
-
-// ownCluster is a plane for one test.
-func ownCluster(t *testing.T, options harness.Options) *harness.Cluster {
-	t.Helper()
-	c, err := harness.Start(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
 }
 
 const kills = 10

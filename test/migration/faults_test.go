@@ -40,15 +40,7 @@ func blocked(manifest string) string {
 // with hooks. The budget holds at every moment, nothing is done twice, and the roll comes to its end.
 func TestDeathsInMidRoll(t *testing.T) {
 	t.Parallel() // it waits most of the time for the leases of dead leaders
-	c, err := harness.Start(t.Context(), harness.Options{Nodes: allNodes, Controller: harness.Everynode, Advanced: true, Managers: 2, Sim: quick()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
+	c := harness.Own(t, harness.Options{Nodes: allNodes, Controller: harness.Everynode, Advanced: true, Managers: 2, Sim: quick()})
 	s := c.Space(t, allNodes)
 	p := recorded(t, "minimal", kubernetes132)
 	manifest := blocked(p.manifest(beta, inPlace))

@@ -64,15 +64,7 @@ func TestRecord(t *testing.T) {
 	if *controller != "" {
 		options.Controller = ""
 	}
-	c, err := harness.Start(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
+	c := harness.Own(t, options)
 	r := newRecording(t, c)
 	if *controller != "" {
 		r.version = runController(t, c)

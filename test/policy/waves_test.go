@@ -3,7 +3,6 @@
 package policy
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,21 +127,10 @@ func (s *stage) stopsInTheCanary(image, why string) {
 // nextToNative starts a plane on which the controller of Kubernetes keeps the pods and Everynode serves policies alone.
 func nextToNative(t *testing.T) *harness.Cluster {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	t.Cleanup(cancel)
 	shared.Cluster(t) // it writes the file with the providers
-	c, err := harness.Start(ctx, harness.Options{
+	return harness.Own(t, harness.Options{
 		Nodes: planeNodes, Controller: harness.Native, Alongside: true, Sim: quick(), ManagerArgs: []string{"--analysis-providers", judge.file},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
 }
 
 // play rolls a daemon set out under a policy, and compares what happens to each node with the plan, node by node and wave by wave.

@@ -56,15 +56,7 @@ func TestUpstream(t *testing.T) {
 		t.Fatal(err)
 	}
 	started := time.Now()
-	cluster, err := harness.Start(t.Context(), harness.Options{Nodes: nodes, Controller: controller})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Stop(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
+	cluster := harness.Own(t, harness.Options{Nodes: nodes, Controller: controller})
 	t.Logf("plane with %d nodes and controller %q ready after %s", nodes, controller, time.Since(started).Round(time.Millisecond))
 	aimFramework(t, cluster)
 
