@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/test/harness"
 )
 
@@ -39,14 +40,26 @@ spec:
   concurrencyGroup: {name: network, scope: %[1]s}
 `
 
-// TestConcurrencyGroup rolls a DaemonSet and an Advanced DaemonSet of one group at the same time: by the watch of the API server, they never have a pod down at
+// TestConcurrencyGroup rolls a DaemonSet, by apps/v1 and by AdvancedRollingUpdate, and an Advanced DaemonSet of one group at the same time: by the watch of the API server, they never have a pod down at
 // one place at once. The manager is killed in the middle.
 func TestConcurrencyGroup(t *testing.T) {
 	onlyEverynode(t, cluster(t), "only Everynode has rollout policies")
-	c := harness.Own(t, harness.Options{Nodes: groupNodes, Controller: harness.Everynode, Advanced: true})
+	c := harness.Own(t, harness.Options{Nodes: 2 * groupNodes, Controller: harness.Everynode, Advanced: true, Edge: true})
+	for name, edits := range map[string][]harness.Edit{
+		"RollingUpdate": {harness.WithBudget("50%", "0")},
+		"AdvancedRollingUpdate": {
+			harness.WithOnDelete, harness.WithAnnotation(openyurt.UpdateStrategy, openyurt.AdvancedRollingUpdate.Format()), harness.WithAnnotation(openyurt.MaxUnavailable, "50%"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) { rollTogether(t, c, edits...) })
+	}
+}
+
+// rollTogether rolls a DaemonSet with these edits and an Advanced DaemonSet of one group.
+func rollTogether(t *testing.T, c *harness.Cluster, edits ...harness.Edit) {
 	s := c.Space(t, groupNodes)
 	must(t, s, fmt.Sprintf(groupPolicies, "Node"), "apply", "-f", "-")
-	s.Run("ds", harness.WithBudget("50%", "0"))
+	s.Run("ds", edits...)
 	must(t, s, strings.ReplaceAll(fmt.Sprintf(inPlaceSet, harness.PoolLabel, s.Name, harness.Image), "maxUnavailable: 1", "maxUnavailable: 50%"), "apply", "-f", "-")
 	group := &groupWatch{space: s}
 	s.Wait("both sets run", group.rolled(harness.Image))
