@@ -36,6 +36,9 @@ func HoldTaint() corev1.Taint {
 	return corev1.Taint{Key: HoldKey, Effect: corev1.TaintEffectNoSchedule}
 }
 
+// IsHold reports whether a taint is one that the manager removes: HoldTaint, with any value.
+func IsHold(t corev1.Taint) bool { return t.Key == HoldKey && t.Effect == corev1.TaintEffectNoSchedule }
+
 // Annotations on an Advanced DaemonSet.
 const (
 	// InPlaceGrace is how long a pod that is updated in place is not ready before its images change, so that it gets no

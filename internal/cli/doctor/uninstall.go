@@ -91,7 +91,7 @@ func (p *installation) heldNodes(ctx context.Context) []Finding {
 			return []Finding{unreadable(err, options.Request{Verb: "list", Resource: schema.GroupResource{Resource: "nodes"}})}
 		}
 		for i := range nodes.Items {
-			if slices.ContainsFunc(nodes.Items[i].Spec.Taints, func(t corev1.Taint) bool { return t.Key == everynode.HoldKey }) {
+			if slices.ContainsFunc(nodes.Items[i].Spec.Taints, everynode.IsHold) {
 				held = append(held, nodes.Items[i].Name)
 			}
 		}

@@ -91,6 +91,12 @@ func TestBeforeUninstall(t *testing.T) {
 				return true, &corev1.NodeList{Items: []corev1.Node{held}}, nil
 			})
 		}},
+		"leave-other-taint": {updated: 3, strategy: inPlace(nil), adjust: func(c *fakecluster.Cluster) {
+			c.Kubernetes.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+				taint := corev1.Taint{Key: everynode.HoldKey, Effect: corev1.TaintEffectNoExecute} // of a user: no manager removes it
+				return true, &corev1.NodeList{Items: []corev1.Node{{Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint}}}}}, nil
+			})
+		}},
 		"leave-no-nodes": {updated: 3, strategy: inPlace(nil), adjust: refuse("list", "nodes"), want: unseen},
 		"leave-no-sets":  {updated: 3, strategy: inPlace(nil), adjust: refuse("list", "daemonsets"), want: unseen},
 		"leave-no-pods":  {updated: 3, strategy: inPlace(nil), adjust: refuse("list", "pods"), want: unseen},
