@@ -5,6 +5,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +15,8 @@ import (
 	typedappsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"everynode.dev/everynode/api/everynode"
 )
 
 // How long a leader that is asked to stop looks at its Deployment, at most, and how often it looks again while it ends what is under way.
@@ -61,8 +64,8 @@ func wantsNone(d *appsv1.Deployment) bool {
 	return d.DeletionTimestamp != nil || d.Spec.Replicas != nil && *d.Spec.Replicas == 0
 }
 
-// end is called when the process is asked to stop. If this manager leads and no other will, it begins nothing new and puts pods back into service whose change is under
-// way, until that is done, its time has ended, or the Deployment wants managers again. In all other cases it returns at once, so that another manager takes over.
+// end is called when the process is asked to stop. If this manager leads and no other will, it begins nothing new, puts pods back into service whose change is under
+// way, and releases nodes that it holds, until that is done, its time has ended, or the Deployment wants managers again. In all other cases it returns at once, so that another manager takes over.
 func (l *leader) end(ctx context.Context, d *deployment, limit time.Duration) {
 	log := klog.FromContext(ctx)
 	if d == nil || !l.working.Load() || !l.synced.Load() {
@@ -86,11 +89,20 @@ func (l *leader) end(ctx context.Context, d *deployment, limit time.Duration) {
 			}
 		}
 	}()
+	var held []string
+	var releasing sync.WaitGroup
+	if l.holds != nil {
+		releasing.Go(func() { held = l.holds.End(ctx) })
+	}
 	left := l.controller.End(ctx)
+	releasing.Wait()
 	for i := range left {
 		log.Error(nil, "Stopping before this has ended; the next manager goes on with it", "left", left[i].String())
 	}
-	if len(left) == 0 {
+	for _, node := range held {
+		log.Error(nil, "Stopping before other pods may run on a node again; the next manager goes on with it", "node", node, "taint", everynode.HoldKey)
+	}
+	if len(left) == 0 && len(held) == 0 {
 		log.Info("Nothing is under way any more that needs a manager")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,6 +70,8 @@ type Controller struct {
 	loop *loop.Loop[string]
 	// enqueue asks for a pass for the node of that name.
 	enqueue func(name string)
+	// ending is whether no other manager follows this one.
+	ending atomic.Bool
 
 	mu    sync.Mutex
 	nodes map[string]*corev1.Node
@@ -116,20 +119,43 @@ func (c *Controller) Decided(key clustercache.Key, s *rollout.Snapshot) {
 		c.Forgotten(key)
 		return
 	}
-	ready := map[string]bool{}
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		if slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Ready && !p.Deleting }) {
-			ready[n.Name] = true
-		}
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before, known := c.ready[key]
-	c.ready[key] = ready
-	for name := range c.nodes {
-		if !known || ready[name] != before[name] {
-			c.enqueue(name)
+	ready, known := c.ready[key]
+	if !known {
+		ready = map[string]bool{}
+		c.ready[key] = ready
+		c.enqueueAll()
+	}
+	serving := 0
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		is := slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Ready && !p.Deleting })
+		if is {
+			serving++
+		}
+		switch {
+		case is == ready[n.Name]:
+			continue
+		case is:
+			ready[n.Name] = true
+		default:
+			delete(ready, n.Name)
+		}
+		if known {
+			c.enqueue(n.Name)
+		}
+	}
+	if len(ready) > serving { // a node has left the set
+		listed := make(map[string]bool, len(s.Nodes))
+		for i := range s.Nodes {
+			listed[s.Nodes[i].Name] = true
+		}
+		for name := range ready {
+			if !listed[name] {
+				delete(ready, name)
+				c.enqueue(name)
+			}
 		}
 	}
 }
@@ -142,18 +168,50 @@ func (c *Controller) Forgotten(key clustercache.Key) {
 		return
 	}
 	delete(c.ready, key)
-	for name := range c.nodes {
-		c.enqueue(name)
-	}
+	c.enqueueAll()
 }
 
 // EnqueueAll asks for a pass for every node.
 func (c *Controller) EnqueueAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.enqueueAll()
+}
+
+func (c *Controller) enqueueAll() {
 	for name := range c.nodes {
 		c.enqueue(name)
 	}
+}
+
+// End releases all nodes, because no other manager follows, and holds none from now on. It returns when that is done or ctx ends, with the nodes that are still held.
+func (c *Controller) End(ctx context.Context) []string {
+	c.ending.Store(true)
+	c.EnqueueAll()
+	for {
+		left := c.heldNodes()
+		if len(left) == 0 || !c.MayWrite() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return left
+		case <-c.Clock.After(soon):
+		}
+	}
+}
+
+// heldNodes are the names of the nodes that are held.
+func (c *Controller) heldNodes() (names []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, node := range c.nodes {
+		if held(node) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // asks returns a set that may ask, and asks.
@@ -175,7 +233,10 @@ func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration,
 	}
 	c.mu.Lock()
 	node := c.nodes[name]
-	waits, atMost, known := c.waits(node)
+	waits, atMost, known := "", time.Duration(0), true
+	if !c.ending.Load() {
+		waits, atMost, known = c.waits(node)
+	}
 	left := c.left(node, atMost)
 	c.mu.Unlock()
 	switch {
@@ -188,7 +249,7 @@ func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration,
 		return c.write(ctx, node, append(slices.Clone(node.Spec.Taints), everynode.HoldTaint()))
 	case held(node) && (waits == "" || left <= 0):
 		klog.FromContext(ctx).Info("Releasing a node for other pods", "node", name, "waits", waits)
-		return c.write(ctx, node, slices.DeleteFunc(slices.Clone(node.Spec.Taints), isHold))
+		return c.write(ctx, node, slices.DeleteFunc(slices.Clone(node.Spec.Taints), everynode.IsHold))
 	case held(node) && inUse(node):
 		return left, nil
 	}
@@ -248,7 +309,7 @@ func (c *Controller) write(ctx context.Context, node *corev1.Node, taints []core
 	case apierrors.IsNotFound(err):
 		return 0, nil
 	case apierrors.IsForbidden(err):
-		return 0, fmt.Errorf("writing the taints of node %s: %w: bind the ClusterRole everynode-manager-come-back-first to the service account of the manager", node.Name, err)
+		return 0, fmt.Errorf("writing the taints of node %s: %w: if no policy or webhook denies it, bind the ClusterRole everynode-manager-come-back-first to the service account of the manager", node.Name, err)
 	case err != nil:
 		return 0, fmt.Errorf("writing the taints of node %s: %w", node.Name, err)
 	}
@@ -258,7 +319,7 @@ func (c *Controller) write(ctx context.Context, node *corev1.Node, taints []core
 // inUseAs is what placement reads of a node when it is in use, and has no hold: without the taints of its conditions.
 func inUseAs(node *corev1.Node) placement.Node {
 	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
-		return isHold(t) || strings.HasPrefix(t.Key, "node.kubernetes.io/")
+		return everynode.IsHold(t) || strings.HasPrefix(t.Key, "node.kubernetes.io/")
 	})
 	return placement.Node{Name: node.Name, Labels: node.Labels, Taints: taints}
 }
@@ -271,8 +332,4 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-func held(node *corev1.Node) bool { return slices.ContainsFunc(node.Spec.Taints, isHold) }
-
-func isHold(t corev1.Taint) bool {
-	return t.Key == everynode.HoldKey && t.Effect == corev1.TaintEffectNoSchedule
-}
+func held(node *corev1.Node) bool { return slices.ContainsFunc(node.Spec.Taints, everynode.IsHold) }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,6 +296,60 @@ func TestUndecided(t *testing.T) {
 	w.err = nil
 	if after, err := w.Reconcile(t.Context(), "a"); after != 0 || err != nil || w.writes > 0 {
 		t.Errorf("for a node that is gone: %v, %v, %d writes", after, err, w.writes)
+	}
+}
+
+// TestEnd: when no other manager follows, nodes are released although their pods are not ready, and none is held again.
+func TestEnd(t *testing.T) {
+	w := newWorld(t)
+	w.unready(agent)
+	w.set(corev1.ConditionFalse, false)
+	w.want("the node is down", true)
+	asked := make(chan string, 1)
+	w.enqueue = func(name string) { asked <- name }
+	done := make(chan []string)
+	go func() { done <- w.End(t.Context()) }()
+	if name := <-asked; name != "a" {
+		t.Errorf("a pass for node %s", name)
+	}
+	for !w.clock.HasWaiters() { // it waits for the node
+		runtime.Gosched()
+	}
+	w.enqueue = func(string) {}
+	w.want("no manager follows", false)
+	w.clock.Step(soon)
+	if left := <-done; len(left) > 0 {
+		t.Errorf("held: %v", left)
+	}
+	w.want("it is over", false)
+}
+
+// TestEndIsInterrupted: it reports what is still held.
+func TestEndIsInterrupted(t *testing.T) {
+	w := newWorld(t)
+	w.unready(agent)
+	w.set(corev1.ConditionFalse, false)
+	w.want("the node is down", true)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if left := w.End(ctx); !slices.Equal(left, []string{"a"}) {
+		t.Errorf("held: %v", left)
+	}
+	w.mayWrite = false
+	if left := w.End(t.Context()); len(left) > 0 {
+		t.Errorf("another manager serves the sets, and this one waits for %v", left)
+	}
+}
+
+// TestANodeLeavesTheSet: the pod that was ready there counts no more.
+func TestANodeLeavesTheSet(t *testing.T) {
+	w := newWorld(t)
+	w.ready(agent)
+	asked := 0
+	w.enqueue = func(string) { asked++ }
+	w.Decided(agent, &rollout.Snapshot{})
+	if asked != 1 || w.Controller.ready[agent]["a"] {
+		t.Errorf("%d passes, ready %v", asked, w.Controller.ready[agent])
 	}
 }
 
