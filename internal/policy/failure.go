@@ -263,7 +263,7 @@ func (r *run) undo() bool {
 		r.s, r.standing, r.left, r.serving = was, standing, left, nil
 		return false
 	}
-	r.out.Wanted, r.out.MaxUnavailable, r.returning, r.restricts = r.committed, r.p.Undo.MaxUnavailable, true, true
+	r.out.Wanted, r.out.MaxUnavailable, r.returning, r.restricts = r.committed, r.undoLimit(), true, true
 	r.undoing, r.from = true, r.template
 	st := r.out.Status
 	st.Phase, st.Wave = v1alpha1.PhaseUndoing, r.failure.Wave
@@ -301,25 +301,62 @@ func (r *run) wouldGet(n *rollout.Node) bool {
 	return member(n) && n.Last == r.template && !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
 }
 
-// judgeUndo stops an undo that also fails: the committed revision no longer works either.
+// blockedUndoFailed is the reason in blocking for an undo that has failed.
+const blockedUndoFailed = "UndoFailed"
+
+// judgeUndo stops an undo that also fails: the committed revision no longer works either. Nodes that are not ready do not count.
 func (r *run) judgeUndo() {
 	if r.p.Failure == nil {
 		return
 	}
-	members, failed := 0, 0
+	members := 0
+	var nodes []v1alpha1.FailedNode
 	for i := range r.s.Nodes {
 		if member(&r.s.Nodes[i]) && !r.left[i] {
 			members++
 		}
 		if r.failed[i] != nil {
-			failed++
+			nodes = append(nodes, *r.failed[i])
 		}
 	}
-	if most := r.p.Failure.MaxFailedNodes.Of(members); failed > most {
-		r.holdReleased(rollout.WaitFailed)
-		nodes := slices.DeleteFunc(slices.Clone(r.failed), func(f *v1alpha1.FailedNode) bool { return f == nil })
-		r.block("UndoFailed", fmt.Sprintf("The undo has stopped: on %d nodes the committed revision does not work either, for example on %s (%s).", failed, nodes[0].Name, nodes[0].Reason))
+	most := r.p.Failure.MaxFailedNodes.Of(members)
+	if len(nodes) <= most {
+		return
 	}
+	r.holdReleased(rollout.WaitFailed)
+	remedy := "Make these pods work, or change the template."
+	if r.failure != nil {
+		remedy = "Make these pods work, change the template, or create a RolloutApproval with the decision Retry to roll out the new revision again."
+	}
+	text := fmt.Sprintf("The undo has stopped: on %d nodes the committed revision does not work either, and %d may fail. %s %s", len(nodes), most, first(nodes), remedy)
+	st := r.out.Status
+	st.Phase, st.Blocking = v1alpha1.PhaseFailed, slices.Insert(st.Blocking, 0, v1alpha1.Blocking{Reason: blockedUndoFailed, Message: text})
+}
+
+// undoLimit is how many nodes may be unavailable during an undo; nil for no limit. Nodes that are not ready do not use it up: a node that dies must not keep all
+// others on the failed revision. By the rule of the set, they may need none of its budget anyway.
+func (r *run) undoLimit() *rollout.Quantity {
+	limit := r.p.Undo.MaxUnavailable
+	if limit == nil || r.s.Set.Unreachable.Skip {
+		return limit
+	}
+	if r.serving == nil {
+		r.serving = r.s.Serving()
+	}
+	members, down := 0, 0
+	for i := range r.s.Nodes {
+		n := &r.s.Nodes[i]
+		if !member(n) {
+			continue
+		}
+		if members++; !n.Ready && !r.serving(i) {
+			down++
+		}
+	}
+	if down == 0 {
+		return limit
+	}
+	return &rollout.Quantity{Value: max(limit.Of(members), 1) + down}
 }
 
 // retry begins an attempt, and asks for the removal of the mark. Nodes on which the revision has failed do not count until they have had an available pod.

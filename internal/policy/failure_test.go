@@ -333,9 +333,9 @@ func TestUndoWithinItsLimits(t *testing.T) {
 	w.fails("a", pulls)
 	w.fails("b", pulls)
 	w.pass(time.Second)
-	w.want("", v1alpha1.PhaseUndoing, "canary")
-	if !slices.ContainsFunc(w.last.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == "UndoFailed" }) {
-		t.Errorf("it says %+v", w.last.Blocking)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	if got := w.last.Blocking[0]; got.Reason != "UndoFailed" {
+		t.Errorf("it says %+v", got)
 	}
 }
 

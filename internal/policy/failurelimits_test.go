@@ -34,7 +34,7 @@ func TestUndoThatFailsStartsNothing(t *testing.T) {
 	if rest := w.have(1); len(rest) != 1 || !strings.Contains(w.verdicts(), rest+":wait-failed") {
 		t.Errorf("%q have the bad revision, %s", rest, w.verdicts())
 	}
-	w.want("", v1alpha1.PhaseUndoing, "canary")
+	w.want("", v1alpha1.PhaseFailed, "canary")
 }
 
 // A revision that has failed is not undone while no revision is committed: the one that was is gone.

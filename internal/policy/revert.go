@@ -121,7 +121,7 @@ func (r *run) goBack() {
 	if st.Phase != v1alpha1.PhaseUndoing {
 		return
 	}
-	r.out.MaxUnavailable = r.p.Undo.MaxUnavailable
+	r.out.MaxUnavailable = r.undoLimit()
 	r.windowsOfUndo()
 	r.judgeUndo()
 }

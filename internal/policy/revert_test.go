@@ -270,8 +270,16 @@ func TestUndoByTheTemplateWithinItsLimits(t *testing.T) {
 	w.fails("a", pulls)
 	w.fails("b", pulls)
 	w.pass(time.Second)
-	w.want("", v1alpha1.PhaseUndoing, "")
+	w.want("", v1alpha1.PhaseFailed, "")
 	w.say("UndoFailed", "on 2 nodes the committed revision does not work either")
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "")
+	w.put("a", 0, true)
+	w.put("b", 0, true)
+	w.pass(time.Second)
+	w.want("c", v1alpha1.PhaseUndoing, "")
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseComplete, "")
 }
 
 // A status that another client has edited, or that an older definition has cut, may have lost why the revision was undone.

@@ -31,7 +31,7 @@ func (r *run) settle() {
 			}
 		}
 	}
-	undone := r.in.Last != nil && (r.in.Last.Phase == v1alpha1.PhaseUndoing || r.in.Last.TargetRevision != "" && r.in.Last.TargetRevision != r.in.Last.CommittedRevision)
+	undone := r.in.Last != nil && (r.in.Last.Phase == v1alpha1.PhaseUndoing || blocks(r.in.Last, blockedUndoFailed) || r.in.Last.TargetRevision != "" && r.in.Last.TargetRevision != r.in.Last.CommittedRevision)
 	switch {
 	case r.p.Suspend:
 		st.Phase = v1alpha1.PhaseSuspended
@@ -45,8 +45,8 @@ func (r *run) settle() {
 	default:
 		st.Phase = v1alpha1.PhaseComplete // a pod that is not available for another reason is not a rollout
 	}
-	r.goBack()
 	r.returning = st.Phase == v1alpha1.PhaseUndoing || st.Phase == v1alpha1.PhaseRolling || st.Phase == v1alpha1.PhaseSuspended && others > 0
+	r.goBack()
 }
 
 func (r *run) suspend() {

@@ -34,6 +34,8 @@ const (
 	ReasonRolloutFailed = "RolloutFailed"
 	// ReasonRolloutUndoEnded is sent when all nodes have returned to the committed revision after a failure.
 	ReasonRolloutUndoEnded = "RolloutUndoEnded"
+	// ReasonRolloutUndoFailed is a warning: an undo has stopped, because the committed revision does not work either on more nodes than may fail.
+	ReasonRolloutUndoFailed = "RolloutUndoFailed"
 	// ReasonTemplateReverted is a warning: next to another controller, an undo has changed the template back to that of the committed revision.
 	ReasonTemplateReverted = "RolloutTemplateReverted"
 	// ReasonRolloutRetried is sent when a user has a revision that had failed rolled out again.
@@ -61,7 +63,7 @@ const (
 func Reasons() []string {
 	return []string{
 		ReasonRolloutStarted, ReasonWaveStarted, ReasonSoakStarted, ReasonSoakRestarted, ReasonApprovalNeeded, ReasonApprovalMissing, ReasonWavePassed, ReasonRolloutCommitted,
-		ReasonRolloutFailed, ReasonRolloutUndoEnded, ReasonTemplateReverted, ReasonRolloutRetried, ReasonRolloutUndone, ReasonRolloutRejected, ReasonAnalysisFailed,
+		ReasonRolloutFailed, ReasonRolloutUndoEnded, ReasonRolloutUndoFailed, ReasonTemplateReverted, ReasonRolloutRetried, ReasonRolloutUndone, ReasonRolloutRejected, ReasonAnalysisFailed,
 		ReasonAnalysisUnknown, ReasonAnalysisPassed, ReasonAlertsFiring, ReasonAlertsEnded, ReasonRolloutStalled,
 	}
 }
@@ -147,14 +149,22 @@ func (r *run) changes() {
 		r.waveChanged(&st.Waves[i])
 	}
 	r.answersChanged()
-	if st.Phase != was.Phase {
-		r.phaseChanged(was.Phase)
+	if st.Phase != was.Phase || blocks(st, blockedUndoFailed) != blocks(was, blockedUndoFailed) {
+		r.phaseChanged(was)
 	}
 	r.repeatNotice()
 }
 
-func (r *run) phaseChanged(was v1alpha1.Phase) {
+func (r *run) phaseChanged(last *v1alpha1.SetStatus) {
 	st, target := r.out.Status, r.out.Status.TargetRevision
+	was := last.Phase
+	if blocks(last, blockedUndoFailed) { // it goes on, or has ended
+		was = v1alpha1.PhaseUndoing
+	}
+	if text := blocking(st, blockedUndoFailed); text != "" {
+		r.event(true, ReasonRolloutUndoFailed, "%s", text)
+		return
+	}
 	switch st.Phase {
 	case v1alpha1.PhaseComplete:
 		if was == "" {

@@ -237,7 +237,7 @@ func (r *run) timed(n *rollout.Node, p *rollout.Pod) bool {
 	if p == nil {
 		return n.Ready && refused(n) && len(n.Pods) == 0
 	}
-	return !p.Ready && (n.Ready || wentDown(n, p, r.p.Failure.NodeDeadline))
+	return !p.Ready && (n.Ready || !r.undoing && wentDown(n, p, r.p.Failure.NodeDeadline))
 }
 
 // refused reports whether the API server refuses to create a pod on a node.
@@ -263,7 +263,7 @@ func (r *run) earlierRestarts(p *rollout.Pod) uint16 {
 // verdict says why the revision has failed on a node; nil if it has not.
 func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 	n, f := &r.s.Nodes[i], r.p.Failure
-	if w.before || w.retried {
+	if w.before || w.retried || r.undoing && !n.Ready {
 		return nil
 	}
 	out := &v1alpha1.FailedNode{Name: n.Name}
