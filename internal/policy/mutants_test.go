@@ -35,6 +35,8 @@ func mutants() []mutant {
 		{"a node that was available once is broken before", "watch.go", "w.down, w.before, w.retried = 0, false, false", "w.down, w.retried = 0, false"},
 		{"the next manager forgets which nodes were broken before", "watch.go", "} else if r.in.Last != nil {\n", "} else if r.in.Last != nil && r.in.Watch != nil {\n"},
 		{"a broken pod of a version that is not committed counts as broken before", "watch.go", "(w.before || !r.unproven(&n.Pods[live]))", "true"},
+		{"with a surge, a node stays broken although no revision is committed", "watch.go", "r.committed >= 0 && r.committedPod(n) == nil", "r.committedPod(n) == nil"},
+		{"with a surge, a pod of a version that is not committed is an older one", "watch.go", "return !p.Deleting && !r.unproven(&p)", "return !p.Deleting"},
 		{"an undo that fails as well goes on", "failure.go", "r.holdReleased(rollout.WaitFailed)\n\tremedy", "remedy"},
 		{"a node that dies stops an undo", "watch.go", "w.before || w.retried || r.undoing && !n.Ready {", "w.before || w.retried {"},
 		{"the time in which a node is not ready counts in an undo", "watch.go", "n.Ready || !r.undoing && wentDown(", "n.Ready || wentDown("},

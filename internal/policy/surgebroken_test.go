@@ -82,3 +82,30 @@ func TestANodeWhereTheCommittedRevisionStartsAtLast(t *testing.T) {
 		t.Error("the revision does not fail")
 	}
 }
+
+// TestANodeThatWorksAgainWithoutACommittedRevision: a node whose pod was not available counts again when that pod is available, also if no revision is committed.
+func TestANodeThatWorksAgainWithoutACommittedRevision(t *testing.T) {
+	w := surging(t)
+	w.marks = []int64{0, 0}
+	for i := range w.s.Nodes {
+		w.put(w.s.Nodes[i].Name, rollout.NoRevision, true)
+	}
+	w.older(rollout.NoRevision, false)
+	w.fails("a", pulls)
+	w.pass(time.Second)
+	w.wantBrokenBefore("a")
+	w.older(rollout.NoRevision, false)
+	w.pass(time.Second)
+	w.wantBrokenBefore()
+}
+
+// TestANodeWhereALaterVersionServes: a node counts again when a pod of a later revision than the committed one serves there.
+func TestANodeWhereALaterVersionServes(t *testing.T) {
+	w := surging(t)
+	w.pass(time.Second)
+	w.wantBrokenBefore("a")
+	w.put("a", 1, true)
+	w.change("v3")
+	w.pass(time.Second)
+	w.wantBrokenBefore()
+}

@@ -176,6 +176,11 @@ func (r *run) neverStarted(n *rollout.Node) bool {
 	return p != nil && !p.Ready && len(n.Pods) > 1
 }
 
+// onlyOlder reports whether a node has a live pod that is older than the committed revision, and none of that revision.
+func (r *run) onlyOlder(n *rollout.Node) bool {
+	return r.committed >= 0 && r.committedPod(n) == nil && slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting && !r.unproven(&p) })
+}
+
 // podOf is the live pod of the wanted revision on a node; nil for none.
 func (r *run) podOf(n *rollout.Node) *rollout.Pod {
 	for k := range n.Pods {
@@ -207,7 +212,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 			w.down += max(r.in.Elapsed, 0)
 		}
 		// An earlier manager may have deleted the broken pod for a reason that this one does not know; and a broken pod may also have been taken out of use.
-		stays := known && w.before && w.uid == "" && (live < 0 || takenOut(n) || r.s.Set.MaxSurge.Value > 0 && r.committedPod(n) == nil)
+		stays := known && w.before && w.uid == "" && (live < 0 || takenOut(n) || r.s.Set.MaxSurge.Value > 0 && r.onlyOlder(n))
 		return watched{before: true, down: w.down}, broken || stays
 	case p == nil:
 		if len(n.Pods) > 0 {
