@@ -129,6 +129,8 @@ type run struct {
 	failure *everynode.Failure
 	// failed contains for each node the failure of the revision on it, or nil. It is nil if the policy does not judge the revision.
 	failed []*v1alpha1.FailedNode
+	// excused are the nodes on which it has failed, but this does not count, because no pod of the set has ever been available there.
+	excused []int
 	// committed is the index of the committed revision, marked whether the newest mark is its own, and anyMark whether there is a mark.
 	committed       int
 	marked, anyMark bool

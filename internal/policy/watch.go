@@ -33,6 +33,10 @@ type watched struct {
 	restarts uint16
 	// before reports whether the node had no available pod when its update began, and has had none since.
 	before bool
+	// joined reports whether the node has had no available pod of the set since it got its first one.
+	joined bool
+	// lacks reports whether the pod was not available.
+	lacks bool
 	// retried reports whether the revision had failed here when a user retried it, and the node has had no available pod since. Another manager does not know that.
 	retried bool
 }
@@ -47,7 +51,8 @@ func (r *run) judgeNodes() {
 	}
 	before := r.earlier()
 	r.out.Watch = &Watch{of: r.s.Set.Update, number: r.number(), nodes: map[string]watched{}}
-	r.failed = make([]*v1alpha1.FailedNode, len(r.s.Nodes))
+	r.failed, r.excused = make([]*v1alpha1.FailedNode, len(r.s.Nodes)), nil
+	others := false // whether the revision has failed on a node that had been well
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
 		if !member(n) {
@@ -61,9 +66,36 @@ func (r *run) judgeNodes() {
 		if !r.left[i] && (keep || r.podOf(n) != nil) {
 			r.failed[i] = r.verdict(i, &w)
 		}
-		if keep && w.before && r.out.Status != nil && len(r.out.Status.NotReadyBefore) < maxNames {
-			r.out.Status.NotReadyBefore = append(r.out.Status.NotReadyBefore, n.Name)
+		switch {
+		case keep && w.before:
+			r.nameBefore(n)
+		case r.failed[i] == nil:
+		case w.joined:
+			r.excused = append(r.excused, i)
+		default:
+			others = true
 		}
+	}
+	if others {
+		r.excused = nil
+	}
+	r.excuse()
+}
+
+func (r *run) nameBefore(n *rollout.Node) {
+	if st := r.out.Status; st != nil && len(st.NotReadyBefore) < maxNames {
+		st.NotReadyBefore = append(st.NotReadyBefore, n.Name)
+	}
+}
+
+// excuse takes back that the revision has failed on nodes where no pod of the set has ever been available: the node may be the reason.
+func (r *run) excuse() {
+	for _, i := range r.excused {
+		r.failed[i] = nil
+		r.nameBefore(&r.s.Nodes[i])
+	}
+	if len(r.excused) > 0 && r.out.Status != nil {
+		slices.Sort(r.out.Status.NotReadyBefore)
 	}
 }
 
@@ -76,9 +108,10 @@ func (r *run) earlier() *Watch {
 	}
 	out := &Watch{nodes: map[string]watched{}}
 	if was != nil {
+		rested := r.committed >= 0 && was.of == r.committed && was.number == r.s.Revisions[r.committed].Number
 		for name := range was.nodes {
-			if was.nodes[name].before {
-				out.nodes[name] = watched{before: true}
+			if w := was.nodes[name]; w.before || w.joined || rested && w.lacks {
+				out.nodes[name] = watched{before: w.before || rested && w.lacks, joined: w.joined}
 			}
 		}
 	} else if r.in.Last != nil {
@@ -97,10 +130,13 @@ func (r *run) unproven(p *rollout.Pod) bool {
 		all[p.Revision].Number > all[r.committed].Number
 }
 
-// leaveOutBroken lets the waves go on without the nodes that were broken before their update and still are.
+// leaveOutBroken lets the waves go on without the nodes that were broken before their update and still are, and without those where no pod has ever been available.
 func (r *run) leaveOutBroken() {
 	if r.failed == nil {
 		return
+	}
+	for _, i := range r.excused {
+		r.left[i] = true
 	}
 	for i := range r.s.Nodes {
 		w := r.out.Watch.nodes[r.s.Nodes[i].Name]
@@ -191,17 +227,30 @@ func (r *run) podOf(n *rollout.Node) *rollout.Pod {
 	return nil
 }
 
+// joins reports whether a node gets its first pod of the set. Another manager may have created that: then the times show it.
+func (r *run) joins(n *rollout.Node, p *rollout.Pod, known bool) bool {
+	if p == nil {
+		return len(n.Pods) == 0 && n.Last == rollout.NoRevision
+	}
+	began := r.out.Status.StartedAt
+	soon := n.Joined != 0 && p.Created <= n.Joined.Add(noteWait) && p.ReadySince <= p.Created.Add(noteWait)
+	return !known && soon && began != nil && rollout.Time(began.UnixNano()) <= p.Created && (r.in.Watch == nil || r.s.Set.ExternalController)
+}
+
 // watch updates the observations of a node, and reports whether there are any.
 func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	n, st := &r.s.Nodes[i], &r.standing[i]
 	p := r.podOf(n)
+	w.joined = w.joined || r.joins(n, p, known)
 	switch {
+	case w.joined && !w.before && len(n.Pods) == 0 && st.AwaitsUpdate:
+		return watched{joined: true}, true
 	case p == nil && st.AwaitsUpdate:
 		if r.serving == nil {
 			r.serving = r.s.Serving()
 		}
 		live := slices.IndexFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting }) // one that is terminating does not show whether it was broken
-		broken := live >= 0 && !takenOut(n) && (!r.serving(i) && (w.before || !r.unproven(&n.Pods[live])) || r.neverStarted(n))
+		broken := live >= 0 && !takenOut(n) && (!r.serving(i) && (w.before || w.joined || !r.unproven(&n.Pods[live])) || r.neverStarted(n))
 		if r.undoing { // an unavailable pod of the failed revision proves nothing about the node
 			return watched{before: w.before || broken && n.Pods[0].Revision != r.from}, len(n.Pods) > 0
 		}
@@ -223,12 +272,13 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		}
 		return w, true
 	case st.Available:
-		w.down, w.before, w.retried = 0, false, false
+		w.down, w.before, w.joined, w.retried = 0, false, false, false
 	case !known && r.undoing:
 		w.before = true // the undo has not touched it, as far as is known
 	case known && r.timed(n, p):
 		w.down += max(r.in.Elapsed, 0)
 	}
+	w.lacks = !st.Available
 	if w.uid == p.UID {
 		w.age += max(r.in.Elapsed, 0)
 	} else {

@@ -105,8 +105,8 @@ type SetStatus struct {
 	// +optional
 	Failure *RolloutFailure `json:"failure,omitempty"`
 
-	// NotReadyBefore are nodes whose pod is not available before their update, or was not when it began, and has not become available since. They do not
-	// count as failed. The list has at most 256 names.
+	// NotReadyBefore are nodes whose pod is not available before their update, or was not when it began, and has not become available since; and nodes that have
+	// joined, on which the revision fails and no pod of the set has ever been available. They do not count as failed. The list has at most 256 names.
 	// +optional
 	// +listType=set
 	NotReadyBefore []string `json:"notReadyBefore,omitempty"`

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+const judgedTwice = `
+waves: [{name: canary, nodes: {count: 3}, soak: 1m}, {name: rest, nodes: {percent: 100}}]
+failure: {nodeDeadline: 5m, maxFailedNodes: 0, waitingReasons: [ImagePullBackOff], action: Undo}
+`
+
+// joins lets a node join without a pod.
+func (w *world) joins(name string) {
+	w.join(name, w.s.Now, 0)
+	w.node(name).Pods = nil
+}
+
+// joined is the last wave of a rollout, in which node k has joined. The update of node j has not ended, so neither has the wave.
+func joined(t *testing.T, spec string) *world {
+	t.Helper()
+	w := canary(t, spec)
+	w.pass(time.Second)
+	w.pass(61 * time.Second)
+	w.want("defghij", v1alpha1.PhaseRolling, "rest")
+	w.fails("j", hangs)
+	w.pass(time.Second)
+	w.joins("k")
+	w.pass(time.Second)
+	w.want("k", v1alpha1.PhaseRolling, "rest")
+	return w
+}
+
+// A node that joins in the middle, and on which nothing works, says nothing about the revision. The wave ends without it.
+func TestANodeThatJoinsAndNeverWorks(t *testing.T) {
+	for name, fail := range map[string]func(*rollout.Pod){"hangs": hangs, "waits": pulls, "restarts": restarts} {
+		t.Run(name, func(t *testing.T) {
+			w := joined(t, judgedTwice)
+			w.fails("k", fail)
+			w.put("j", 1, true)
+			for range 8 {
+				w.pass(time.Minute)
+			}
+			w.want("", v1alpha1.PhaseComplete, "")
+			if w.last.Failure != nil {
+				t.Errorf("failure %+v", w.last.Failure)
+			}
+		})
+	}
+}
+
+// The status names such a node. It counts as soon as it has had an available pod.
+func TestANodeThatJoinsAndWorks(t *testing.T) {
+	for name, inPlace := range map[string]bool{"recreated": false, "in place": true} {
+		t.Run(name, func(t *testing.T) {
+			w := joined(t, judgedTwice)
+			w.s.Set.InPlace = inPlace
+			w.fails("k", pulls)
+			w.pass(time.Second)
+			w.wantBrokenBefore("k")
+			w.put("k", 1, true)
+			w.pass(time.Second)
+			w.wantBrokenBefore()
+			w.fails("k", pulls)
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseFailed, "rest")
+		})
+	}
+}
+
+// Where the revision fails on other nodes too, it has failed on those that join as well.
+func TestANodeThatJoinsAndOthersFail(t *testing.T) {
+	w := joined(t, strings.Replace(judgedTwice, "maxFailedNodes: 0", "maxFailedNodes: 1", 1))
+	w.fails("k", pulls)
+	w.pass(time.Second)
+	w.wantBrokenBefore("k")
+	w.fails("d", pulls)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "rest")
+	if got := w.last.Failure.Message; !strings.Contains(got, "2 of 8 nodes failed, and 1 may fail. Nodes: d (ImagePullBackOff), k (ImagePullBackOff).") {
+		t.Errorf("it says %s", got)
+	}
+}
+
+// A wave of which only such nodes are left shows nothing, so it does not end.
+func TestAWaveOfNodesThatJoinAndNeverWork(t *testing.T) {
+	w := canary(t, strings.Replace(judgedTwice, "percent: 100", "selector: {matchLabels: {new: \"true\"}}", 1))
+	w.labels["k"] = map[string]string{"new": "true"}
+	w.joins("k")
+	w.pass(time.Second)
+	w.roll()
+	w.pass(61 * time.Second)
+	w.node("k").Pods = nil
+	w.pass(time.Second)
+	w.roll()
+	w.fails("k", pulls)
+	for range 5 {
+		w.pass(time.Hour)
+		w.want("", v1alpha1.PhaseRolling, "rest")
+	}
+}
+
+// A node that joins before its wave begins gets the committed revision, which does not work there either; with joiningNodes: Latest, it gets the new one at once.
+func TestANodeThatJoinsBeforeItsWaveAndNeverWorks(t *testing.T) {
+	for joining, revision := range map[string]int{"Stable": 0, "Latest": 1} {
+		t.Run(joining, func(t *testing.T) {
+			w := canary(t, judgedTwice+"joiningNodes: "+joining+"\n")
+			w.joins("k")
+			w.pass(time.Second)
+			w.want("k", v1alpha1.PhaseSoaking, "canary")
+			if got := w.node("k").Pods[0].Revision; got != revision {
+				t.Fatalf("it gets revision %d", got)
+			}
+			for range 9 {
+				w.fails("k", pulls)
+				w.pass(time.Minute)
+				w.roll()
+			}
+			w.fails("k", pulls)
+			w.pass(time.Second)
+			if w.last.Failure != nil || w.last.Phase != v1alpha1.PhaseComplete {
+				t.Errorf("phase %s, failure %+v", w.last.Phase, w.last.Failure)
+			}
+		})
+	}
+}
+
+// Another manager finds the pod that such a node has got. It knows from the times that this is the first one.
+func TestANodeThatJoinsAndNeverWorksUnderAnotherManager(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *world, n *rollout.Node, p *rollout.Pod)
+		fails  bool
+	}{
+		"its first pod":              {func(*world, *rollout.Node, *rollout.Pod) {}, false},
+		"it joined long before":      {func(_ *world, n *rollout.Node, _ *rollout.Pod) { n.Joined = n.Joined.Add(-time.Hour) }, true},
+		"it is not known when":       {func(_ *world, n *rollout.Node, _ *rollout.Pod) { n.Joined = 0 }, true},
+		"the pod was ready for long": {func(w *world, _ *rollout.Node, p *rollout.Pod) { p.ReadySince = w.s.Now.Add(time.Hour) }, true},
+		"the pod is older": {func(_ *world, n *rollout.Node, p *rollout.Pod) {
+			n.Joined, p.Created, p.ReadySince = noon-1, noon-1, noon-1
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := joined(t, judgedTwice)
+			w.put("k", 1, true)
+			w.pass(time.Second)
+			w.put("j", 1, true)
+			w.restored = true
+			w.fails("k", hangs)
+			n := w.node("k")
+			n.Pods[0].ReadySince = n.Pods[0].Created
+			c.change(w, n, &n.Pods[0])
+			w.pass(time.Second)
+			w.pass(5 * time.Minute)
+			if failed := w.last.Failure != nil; failed != c.fails {
+				t.Errorf("failure %+v, not ready before %v", w.last.Failure, w.last.NotReadyBefore)
+			}
+		})
+	}
+}
+
+// A broken pod that a user deletes just before the rollout begins was broken before.
+func TestABrokenPodThatAUserDeletes(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails bool
+		want  []string
+	}{"broken": {true, []string{"a"}}, "not broken": {false, nil}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, judgedTwice)
+			w.s.Set.Update = 0
+			w.pass(0)
+			if c.fails {
+				w.fails("a", hangs)
+			}
+			w.pass(time.Second)
+			w.node("a").Pods, w.node("a").Last = nil, 0
+			w.pass(time.Second)
+			w.s.Set.Update = 1
+			w.pass(time.Second)
+			w.wantBrokenBefore(c.want...)
+			w.put("a", 1, false)
+			w.pass(time.Second)
+			w.pass(5 * time.Minute)
+			if failed := w.last.Failure != nil; failed == c.fails {
+				t.Errorf("failure %+v", w.last.Failure)
+			}
+		})
+	}
+}
+
+// A node that joined while no rollout was active, and never got a pod because the API server refuses it, fails no revision.
+func TestANodeThatNeverGotAPod(t *testing.T) {
+	w := newWorld(t, judgedTwice)
+	w.s.Set.Update = 0
+	w.joins("k")
+	w.node("k").Refusal = &rollout.Refusal{Message: "no"}
+	w.pass(0)
+	w.pass(time.Hour)
+	w.s.Set.Update = 1
+	w.node("k").Last = 1 // it was to get the next one
+	for range 3 {
+		w.pass(5 * time.Minute)
+		w.roll()
+		w.node("k").Pods = nil
+	}
+	if w.last.Failure != nil || !slices.Equal(w.last.NotReadyBefore, []string{"k"}) {
+		t.Errorf("failure %+v, not ready before %v", w.last.Failure, w.last.NotReadyBefore)
+	}
+}
+
+// A node that joins during an undo, and on which nothing works, does not stop it.
+func TestANodeThatJoinsDuringAnUndo(t *testing.T) {
+	w, first := allUndone(t)
+	w.put(first, 0, true)
+	w.joins("k")
+	w.pass(time.Second)
+	w.roll()
+	w.fails("k", pulls)
+	w.pass(time.Second)
+	w.pass(5 * time.Minute)
+	if w.last.Phase != v1alpha1.PhaseUndoing {
+		t.Errorf("phase %s: %+v", w.last.Phase, w.last.Blocking)
+	}
+}
