@@ -95,7 +95,7 @@ func (r *run) judgeWave(k int, st *v1alpha1.WaveStatus) {
 		}
 	}
 	most := f.MaxFailedNodes.Of(int(st.Nodes))
-	late := r.late(st)
+	late := r.late(k, st)
 	switch {
 	case r.out.Fail != nil:
 	case int(st.Failed) > most:
@@ -118,11 +118,15 @@ func first(failed []v1alpha1.FailedNode) string {
 	return "Nodes: " + strings.Join(parts, ", ") + "."
 }
 
-// late reports whether a wave exceeds its deadline. The time since the last decision counts if the wave was being updated then, and updates were allowed to start.
-func (r *run) late(st *v1alpha1.WaveStatus) bool {
+// late reports whether a wave exceeds its deadline. The time since the last decision counts if the wave was being updated then, and updates were allowed to start. It starts again
+// when the soak has ended, and not when it begins: otherwise pods that become available for a moment again and again would keep the wave for ever.
+func (r *run) late(k int, st *v1alpha1.WaveStatus) bool {
 	deadline := r.p.Failure.WaveDeadline
-	if deadline == 0 || st.Phase != v1alpha1.WaveRolling || st.Available >= st.Nodes {
+	switch {
+	case deadline == 0 || st.Phase != v1alpha1.WaveRolling && st.Phase != v1alpha1.WaveSoaking:
 		st.Rolled = nil
+		return false
+	case !r.lacking(k):
 		return false
 	}
 	if st.Rolled == nil {
@@ -137,6 +141,17 @@ func (r *run) late(st *v1alpha1.WaveStatus) bool {
 		return false
 	}
 	return true
+}
+
+// lacking reports whether a node of a wave has no available pod. One that has joined, and has had none yet, does not count.
+func (r *run) lacking(k int) bool {
+	for i := range r.s.Nodes {
+		n := &r.s.Nodes[i]
+		if r.places[i] == place(k) && member(n) && !r.left[i] && !r.standing[i].Available && !r.out.Watch.nodes[n.Name].joined {
+			return true
+		}
+	}
+	return false
 }
 
 // fail asks for the mark of a revision that has failed.

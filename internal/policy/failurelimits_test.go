@@ -68,6 +68,77 @@ func TestNodeThatWasBrokenBeforeCountsAgain(t *testing.T) {
 	}
 }
 
+const flapping = `
+waves: [{name: canary, nodes: {count: 3}, soak: 1m, after: [{type: Approval}]}]
+failure: {nodeDeadline: 5m, waveDeadline: 30m}
+`
+
+// flap lets the pod of node a be unavailable for four minutes, and then available for a moment.
+func (w *world) flap(moment time.Duration) {
+	w.fails("a", hangs)
+	for range 4 {
+		w.pass(time.Minute)
+	}
+	p := &w.node("a").Pods[0]
+	p.Ready, p.ReadySince = true, w.s.Now
+	w.pass(time.Second)
+	w.pass(moment)
+}
+
+// Pods that become available for a moment again and again do not keep a wave for longer than its deadline, also with other managers in between. The soak does not count.
+func TestWaveDeadlineOfPodsThatComeAndGo(t *testing.T) {
+	for name, c := range map[string]struct {
+		moment time.Duration
+		lead   bool
+	}{"often": {30 * time.Second, false}, "other managers": {30 * time.Second, true}, "long soaks": {59 * time.Second, false}} {
+		t.Run(name, func(t *testing.T) {
+			w := canary(t, flapping)
+			for range 9 { // of the four minutes, the first one was still the soak
+				if w.flap(c.moment); w.last.Phase != v1alpha1.PhaseSoaking {
+					t.Fatalf("phase %s after %v", w.last.Phase, w.last.Waves[0].Rolled)
+				}
+				w.restored = c.lead
+			}
+			for range 3 {
+				w.flap(c.moment)
+			}
+			w.want("", v1alpha1.PhaseFailed, "canary")
+			if got := w.last.Failure.Message; got != "Wave canary failed: after 30m0s, 2 of 3 nodes have an available pod." {
+				t.Errorf("it says %s", got)
+			}
+		})
+	}
+}
+
+// When the wave has soaked, its deadline starts again.
+func TestWaveDeadlineAfterTheSoak(t *testing.T) {
+	w := canary(t, flapping)
+	for range 30 {
+		w.flap(time.Minute)
+	}
+	w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
+}
+
+// Nodes that join one after the other do not use the deadline of a wave up.
+func TestWaveDeadlineWhileNodesJoin(t *testing.T) {
+	w := newWorld(t, strings.Replace(flapping, "count: 3", "percent: 100", 1))
+	w.pass(0)
+	w.roll()
+	w.pass(time.Second)
+	for _, name := range strings.Split("klmnopqrstuvwxyz", "") {
+		w.joins(name)
+		w.pass(time.Second)
+		w.roll()
+		w.fails(name, hangs)
+		for range 4 {
+			w.pass(time.Minute)
+		}
+		w.put(name, 1, true)
+		w.pass(time.Second)
+	}
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+}
+
 // The next process measures the analyses of a wave again before it waits for the approval: that is the same wait.
 func TestNoticeOfAWaitThatIsMeasuredAgain(t *testing.T) {
 	w := observed(t, strings.Replace(analysed, "soak: 10m,", "soak: 1m, after: [{type: Approval}],", 1))

@@ -20,7 +20,8 @@ type Failure struct {
 	NodeDeadline *metav1.Duration `json:"nodeDeadline,omitempty"`
 
 	// WaveDeadline is how long the update of a wave may take, until all its nodes are updated and available. The time in which nothing may start, for example
-	// because no window is open, does not count. Without it, there is no such limit.
+	// because no window is open, does not count, nor does the soak. If a pod is not available any more during the soak, the time continues, and does not start
+	// again. Without it, there is no such limit.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
