@@ -374,7 +374,7 @@ func (r *run) undoLimit() *rollout.Quantity {
 	return &rollout.Quantity{Value: max(limit.Of(members), 1) + down}
 }
 
-// retry begins an attempt, and asks for the removal of the mark. Nodes on which the revision has failed do not count until they have had an available pod.
+// retry begins an attempt, and asks for the removal of the mark. From now on, the revision is judged as if it had just come to the nodes that have it.
 func (r *run) retry() {
 	r.out.Retry = true
 	r.holdAll(rollout.WaitFailed) // until the mark is gone
@@ -392,7 +392,10 @@ func (r *run) retry() {
 		if p := r.podOf(n); p != nil {
 			w.uid, w.restarts = p.UID, p.Restarts
 		}
-		if member(n) && (w.retried || w.uid != "") {
+		if r.in.Watch != nil {
+			w.joined = r.in.Watch.nodes[n.Name].joined && !r.standing[i].Available
+		}
+		if member(n) && (w.retried || w.joined || w.uid != "") {
 			r.out.Watch.nodes[n.Name] = w
 		}
 	}

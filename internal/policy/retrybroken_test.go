@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // TestRetryBeforeTheUndoHasEnded: a pod that the undo has just made is not available yet when a user retries the revision. Its node was not broken before: the rollout
@@ -36,6 +37,83 @@ func TestRetryBeforeTheUndoHasEnded(t *testing.T) {
 	w.want("", v1alpha1.PhaseRolling, "canary")
 	if wave := w.last.Waves[0]; wave.Nodes != 3 || len(w.last.NotReadyBefore) > 0 {
 		t.Errorf("the wave has %d nodes, and %v were not ready before", wave.Nodes, w.last.NotReadyBefore)
+	}
+}
+
+// retried is a rollout that had failed on three nodes, and that a user retries.
+func retried(t *testing.T, fail func(*rollout.Pod)) *world {
+	t.Helper()
+	w := canary(t, strings.Replace(judgedStrictly(), "Undo", "Pause", 1))
+	for _, name := range []string{"a", "b", "c"} {
+		w.fails(name, fail)
+	}
+	w.pass(time.Second)
+	w.pass(10 * time.Minute)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	w.approve("retry", "", "v2", v1alpha1.Retry)
+	w.pass(time.Second)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	return w
+}
+
+// TestABadVersionIsRetried: from the retry on, the revision is judged as if it had just come to the nodes: it fails again if it is still bad, also under another manager.
+func TestABadVersionIsRetried(t *testing.T) {
+	for name, lead := range map[string]bool{"the same manager": false, "another manager": true} {
+		t.Run(name, func(t *testing.T) {
+			for fault, fail := range map[string]func(*rollout.Pod){"hangs": hangs, "waits": pulls} {
+				w := retried(t, fail)
+				w.restored = lead
+				w.pass(time.Second)
+				w.pass(4*time.Minute + 57*time.Second)
+				w.want("", v1alpha1.PhaseRolling, "canary")
+				w.pass(3 * time.Second)
+				if w.want("", v1alpha1.PhaseFailed, "canary"); w.last.Failure == nil {
+					t.Errorf("%s: %+v", fault, w.last)
+				}
+			}
+			w := retried(t, restarts)
+			w.restored = lead
+			w.pass(time.Second)
+			w.node("a").Pods[0].Restarts += 3
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseRolling, "canary")
+			w.node("a").Pods[0].Restarts++
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseFailed, "canary")
+		})
+	}
+}
+
+// TestTheNextPodAfterARetry: a pod that is created after the retry is judged at once.
+func TestTheNextPodAfterARetry(t *testing.T) {
+	w := retried(t, pulls)
+	w.put("a", 1, false)
+	w.node("a").Pods[0].UID = "a-2"
+	w.fails("a", pulls)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+}
+
+// TestRetryWithANodeThatNeverWorked: a node that has joined, and where nothing has ever worked, does not count after a retry either.
+func TestRetryWithANodeThatNeverWorked(t *testing.T) {
+	w := canary(t, strings.Replace(judgedTwice, "Undo", "Pause", 1)+"joiningNodes: Latest\n")
+	w.joins("k")
+	w.pass(time.Second)
+	w.roll()
+	w.fails("k", hangs)
+	w.fails("a", pulls)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	w.put("a", 1, true)
+	w.approve("retry", "", "v2", v1alpha1.Retry)
+	w.pass(time.Second)
+	for range 6 {
+		w.pass(5 * time.Minute)
+		w.roll()
+	}
+	if w.last.Failure != nil || w.last.Phase != v1alpha1.PhaseComplete {
+		t.Errorf("phase %s, failure %+v", w.last.Phase, w.last.Failure)
 	}
 }
 

@@ -37,7 +37,8 @@ type watched struct {
 	joined bool
 	// lacks reports whether the pod was not available.
 	lacks bool
-	// retried reports whether the revision had failed here when a user retried it, and the node has had no available pod since. Another manager does not know that.
+	// retried reports whether the node had no available pod when a user retried the revision, and has had none since. It was not broken before, and if it still has the
+	// same pod, the reason for which that waits does not count.
 	retried bool
 }
 
@@ -282,7 +283,10 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	if w.uid == p.UID {
 		w.age += max(r.in.Elapsed, 0)
 	} else {
-		w.uid, w.age, w.restarts = p.UID, 0, r.earlierRestarts(p)
+		w.uid, w.age, w.restarts, w.retried = p.UID, 0, r.earlierRestarts(p), false
+		if !known && r.outlived(p) {
+			w.restarts, w.retried = p.Restarts, !st.Available
+		}
 	}
 	return w, !st.Available || w.restarts > 0 || r.s.Set.InPlace || known && r.undoing
 }
@@ -303,6 +307,12 @@ func wentDown(n *rollout.Node, p *rollout.Pod, within time.Duration) bool {
 	return !n.Ready && p.Created <= n.Since && n.Since <= p.Created.Add(within)
 }
 
+// outlived reports whether another manager has retried the revision when there was this pod already: what it did before does not count.
+func (r *run) outlived(p *rollout.Pod) bool {
+	began := r.out.Status.StartedAt
+	return r.in.Watch == nil && r.begun > 1 && !r.undoing && began != nil && p.Created < rollout.Time(began.UnixNano())
+}
+
 // earlierRestarts are the restarts of a pod before it was changed in place; the change itself is one, or one for each container that it restarts.
 func (r *run) earlierRestarts(p *rollout.Pod) uint16 {
 	switch {
@@ -318,7 +328,7 @@ func (r *run) earlierRestarts(p *rollout.Pod) uint16 {
 // verdict says why the revision has failed on a node; nil if it has not.
 func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 	n, f := &r.s.Nodes[i], r.p.Failure
-	if w.before || w.retried || r.undoing && !n.Ready {
+	if w.before || r.undoing && !n.Ready {
 		return nil
 	}
 	out := &v1alpha1.FailedNode{Name: n.Name}
@@ -326,7 +336,7 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 	if p != nil {
 		out.Pod = p.Name
 		switch {
-		case n.Ready && !p.Ready && p.Waiting != rollout.WaitingNone && f.Waiting&(1<<p.Waiting) != 0:
+		case n.Ready && !p.Ready && !w.retried && p.Waiting != rollout.WaitingNone && f.Waiting&(1<<p.Waiting) != 0:
 			out.Reason = p.Waiting.String()
 			out.Message = fmt.Sprintf("A container of pod %s waits because of %s.", p.Name, out.Reason)
 			return out

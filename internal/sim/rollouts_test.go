@@ -380,15 +380,22 @@ func (s *sim) fairRollout() *op {
 	return nil
 }
 
-// retryOp is that a user retries a revision that has failed; nil if none has, or a user does so already.
+// retryOp is that a user retries a revision that has failed; nil if none has, or a user does so already, or has just done so: where a pod has no time to start, it fails
+// again at once.
 func (s *sim) retryOp(p *v1alpha1.RolloutPolicy) *op {
+	if s.retried.Equal(s.w.now) {
+		return nil
+	}
 	for i := range p.Status.Sets {
 		st := &p.Status.Sets[i]
 		asked := slices.ContainsFunc(s.w.approvals(), func(a *v1alpha1.RolloutApproval) bool {
 			return a.Spec.Decision == v1alpha1.Retry && a.Spec.Revision == st.TargetRevision && a.Status.State == ""
 		})
 		if st.Failure != nil && !asked {
-			return &op{words("a user retries %s", st.TargetRevision), 1, func() { s.decide(v1alpha1.Retry, "", st.TargetRevision) }}
+			return &op{words("a user retries %s", st.TargetRevision), 1, func() {
+				s.retried = s.w.now
+				s.decide(v1alpha1.Retry, "", st.TargetRevision)
+			}}
 		}
 	}
 	return nil

@@ -77,6 +77,8 @@ type sim struct {
 	undoing bool
 	touched map[string]bool
 	earlier map[types.UID]bool
+	// retried is when a user last retried a revision at the end.
+	retried time.Time
 	// trouble is what is to happen in the middle of the next soak.
 	trouble trouble
 }
