@@ -31,7 +31,7 @@ type Result struct {
 	// Value is the answer of a webhook, and Webhook reports whether there is one.
 	Value   any
 	Webhook bool
-	// Notes are warnings of the provider.
+	// Notes are warnings of the provider: the result may be incomplete.
 	Notes string
 }
 

@@ -35,6 +35,11 @@ type publicError struct{ message string }
 // Error implements error.
 func (t *publicError) Error() string { return t.message }
 
+// incomplete is the error for an answer with warnings: a part of the data may be missing.
+func incomplete(notes string) error {
+	return &publicError{"the answer may be incomplete, because the provider warns: " + policy.Shortened(printable(notes), maxMessage/2)}
+}
+
 // fromPrometheus asks a Prometheus.
 type fromPrometheus struct{ api prometheus.API }
 
@@ -100,6 +105,9 @@ func (p *fromPrometheus) alerts(ctx context.Context, match string, firingOnly bo
 			return nil, errNaN
 		}
 		names = append(names, s.Labels[model.AlertNameLabel])
+	}
+	if len(names) == 0 && r.Notes != "" {
+		return nil, incomplete(r.Notes)
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil

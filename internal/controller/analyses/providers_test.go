@@ -280,6 +280,31 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// An answer with warnings may lack a part of the data, so it neither passes nor fails. An alert that it names is firing all the same.
+func TestPartialAnswers(t *testing.T) {
+	const warned = `,"warnings":["no store matched","partial response"]}`
+	for name, c := range map[string]struct {
+		result       string
+		query, alert everynode.Answer
+	}{
+		"nothing": {`[]`, everynode.AnswerUnknown, everynode.AnswerUnknown},
+		"good":    {`[{"metric":{"alertname":"Down"},"value":[1,"0.001"]}]`, everynode.AnswerUnknown, everynode.AnswerFail},
+		"bad":     {`[{"metric":{"alertname":"Down"},"value":[1,"0.3"]}]`, everynode.AnswerUnknown, everynode.AnswerFail},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := serve(t, text(200, `{"status":"success","data":{"resultType":"vector","result":`+c.result+`}`+warned))
+			all := provide(t, "- {name: main, prometheus: {url: '"+url+"'}}")
+			const says = "The answer may be incomplete, because the provider warns: no store matched; partial response."
+			if m := ask(t, all, policy.Question{Provider: "main", Query: "x", Success: "result < 0.01"}); m.Answer != c.query || m.Message != says {
+				t.Errorf("measured %+v", m)
+			}
+			if m := ask(t, all, policy.Question{Provider: "main", Alerts: true}); m.Answer != c.alert || c.alert == everynode.AnswerUnknown && m.Message != says {
+				t.Errorf("as an answer about alerts: %+v", m)
+			}
+		})
+	}
+}
+
 // TestProvidersAreReplaced: policies that name a provider are measured with the one that counts now, also if it is new.
 func TestProvidersAreReplaced(t *testing.T) {
 	none, answers := serve(t, text(http.StatusInternalServerError, "")), serve(t, text(http.StatusOK, `{"result": 1}`))

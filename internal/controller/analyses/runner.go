@@ -218,6 +218,9 @@ func (p *provider) fillResult(ctx context.Context, q *policy.Question, compiled 
 		return err
 	}
 	m.Value = result.text()
+	if result.Notes != "" {
+		return incomplete(result.Notes)
+	}
 	passes, err := e.passes(ctx, result)
 	if err != nil {
 		return &publicError{err.Error()}
@@ -227,9 +230,6 @@ func (p *provider) fillResult(ctx context.Context, q *policy.Question, compiled 
 		m.Answer = everynode.AnswerPass
 	}
 	m.Message = fmt.Sprintf("%s is %t.", policy.Shortened(q.Success, maxValue), passes)
-	if result.Notes != "" {
-		m.Message = policy.Shortened(m.Message+" "+sentence("the provider warns: "+printable(result.Notes)), maxMessage)
-	}
 	return nil
 }
 
