@@ -4,6 +4,7 @@ package clustercache
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,8 +51,9 @@ type Pod struct {
 	Ready      bool
 	ReadySince rollout.Time
 	Created    rollout.Time
-	// Waiting is the reason why a container does not start, and Restarts how often its containers were restarted, together.
+	// Waiting is the reason why a container does not start, Pull whether it waits for its image, and Restarts how often its containers were restarted, together.
 	Waiting  rollout.Waiting
+	Pull     rollout.Pull
 	Restarts uint16
 	// Facts are what only the pod's dialect needs to know; nil for pods of most dialects.
 	Facts *dialect.PodFacts
@@ -100,7 +102,54 @@ func PodFrom(p *corev1.Pod) (rec Pod, ok bool) {
 		}
 	}
 	rec.Waiting, rec.Restarts = startsOf(p)
+	rec.Pull = pullOf(p)
 	return rec, true
+}
+
+// pullOf reports whether a pod waits for an image. Kubelet has no reason for that: a container that it has yet to create waits because of ContainerCreating, or in a pod with
+// init containers PodInitializing, also while volumes or the network are missing. Since Kubernetes 1.36, the condition PodReadyToStartContainers is True before the pull
+// begins; since 1.37, it has a reason while it is False.
+func pullOf(p *corev1.Pod) rollout.Pull {
+	if p.Spec.NodeName == "" || p.Status.Phase != corev1.PodPending || !creates(p) {
+		return rollout.NoPull
+	}
+	for i := range p.Status.Conditions {
+		switch c := &p.Status.Conditions[i]; {
+		case c.Type != corev1.PodReadyToStartContainers:
+		case c.Status == corev1.ConditionTrue:
+			return rollout.Pulls
+		case c.Reason != "":
+			return rollout.NoPull
+		}
+	}
+	return rollout.MayPull
+}
+
+// creates reports whether the next container of a pod has yet to be created.
+func creates(p *corev1.Pod) bool {
+	waits := func(s *corev1.ContainerStatus) bool {
+		w := s.State.Waiting
+		return w != nil && (w.Reason == "ContainerCreating" || w.Reason == "PodInitializing") && s.LastTerminationState.Terminated == nil
+	}
+	for i := range p.Status.InitContainerStatuses {
+		switch s := &p.Status.InitContainerStatuses[i]; {
+		case s.State.Terminated != nil && s.State.Terminated.ExitCode == 0, s.Started != nil && *s.Started && s.State.Running != nil && sidecar(p, s.Name):
+		default:
+			return waits(s) // the next ones wait for this one
+		}
+	}
+	for i := range p.Status.ContainerStatuses {
+		if waits(&p.Status.ContainerStatuses[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// sidecar reports whether an init container runs as long as the pod does.
+func sidecar(p *corev1.Pod, name string) bool {
+	i := slices.IndexFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name })
+	return i >= 0 && p.Spec.InitContainers[i].RestartPolicy != nil && *p.Spec.InitContainers[i].RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // startsOf is the reason why a container of a pod does not start, and how often its containers were restarted. What the node has said of an earlier generation of the

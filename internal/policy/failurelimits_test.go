@@ -68,6 +68,57 @@ func TestNodeThatWasBrokenBeforeCountsAgain(t *testing.T) {
 	}
 }
 
+// The time in which a pod waits for its image does not count. Where its node does not say what the pod waits for, this ends after some time; and a pull that fails counts.
+func TestTheTimeOfAPullDoesNotCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		pull  rollout.Pull
+		wait  string
+		phase rollout.Phase
+		lasts time.Duration // until the node fails
+	}{
+		"pulls":           {pull: rollout.Pulls, lasts: 0},
+		"may pull":        {pull: rollout.MayPull, lasts: 35 * time.Minute},
+		"does not pull":   {pull: rollout.NoPull, lasts: 5 * time.Minute},
+		"the pull failed": {pull: rollout.Pulls, wait: "ErrImagePull", lasts: 5 * time.Minute},
+		"runs":            {pull: rollout.MayPull, phase: rollout.Running, lasts: 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := canary(t, strings.Replace(judgedStrictly(), "waitingReasons: [ImagePullBackOff], ", "", 1))
+			w.fails("a", func(p *rollout.Pod) { p.Pull, p.Waiting, p.Phase = c.pull, rollout.WaitingFor(c.wait), c.phase })
+			w.pass(time.Second)
+			for w.s.Now < noon.Add(3*time.Hour) && w.last.Failure == nil {
+				if c.lasts > 0 && w.s.Now > noon.Add(c.lasts+time.Minute+2*time.Second) {
+					t.Fatalf("it has not failed after %s", w.s.Now.Sub(noon))
+				}
+				w.pass(time.Minute)
+			}
+			if early := w.s.Now < noon.Add(c.lasts); early || (w.last.Failure == nil) != (c.lasts == 0) {
+				t.Errorf("after %s, failure %+v", w.s.Now.Sub(noon), w.last.Failure)
+			}
+		})
+	}
+}
+
+// What comes after the pull counts from then on. The next pod may pull as long again.
+func TestTheTimeAfterAPullCounts(t *testing.T) {
+	w := canary(t, judgedStrictly())
+	starting := func(p *rollout.Pod) { p.Pull, p.Phase = rollout.MayPull, rollout.Pending }
+	w.fails("a", starting)
+	w.pass(time.Second)
+	w.pass(31 * time.Minute)
+	w.pass(time.Minute)
+	w.put("a", 1, false)
+	w.node("a").Pods[0].UID = "a-2"
+	w.fails("a", starting)
+	w.pass(time.Second)
+	w.pass(29 * time.Minute)
+	w.node("a").Pods[0].Phase = rollout.Running
+	w.pass(3 * time.Minute) // and one minute with the first pod
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.pass(time.Minute)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+}
+
 const flapping = `
 waves: [{name: canary, nodes: {count: 3}, soak: 1m, after: [{type: Approval}]}]
 failure: {nodeDeadline: 5m, waveDeadline: 30m}

@@ -27,6 +27,8 @@ type watched struct {
 	uid string
 	// down is how long the node has had no available pod of the revision, as far as that counts. Before its update it is how long it has not been ready.
 	down time.Duration
+	// pulled is how long the pod has waited for something that may be its image.
+	pulled time.Duration
 	// age is how long the node has had that pod.
 	age time.Duration
 	// restarts is the number of restarts of the pod that do not count.
@@ -276,6 +278,8 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		w.down, w.before, w.joined, w.retried = 0, false, false, false
 	case !known && r.undoing:
 		w.before = true // the undo has not touched it, as far as is known
+	case known && n.Ready && w.pulls(p):
+		w.pulled += max(r.in.Elapsed, 0)
 	case known && r.timed(n, p):
 		w.down += max(r.in.Elapsed, 0)
 	}
@@ -283,12 +287,27 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	if w.uid == p.UID {
 		w.age += max(r.in.Elapsed, 0)
 	} else {
-		w.uid, w.age, w.restarts, w.retried = p.UID, 0, r.earlierRestarts(p), false
+		w.uid, w.age, w.pulled, w.restarts, w.retried = p.UID, 0, 0, r.earlierRestarts(p), false
 		if !known && r.outlived(p) {
 			w.restarts, w.retried = p.Restarts, !st.Available
 		}
 	}
 	return w, !st.Available || w.restarts > 0 || r.s.Set.InPlace || known && r.undoing
+}
+
+// mayPull is how long a pod may wait for something that may be its image, if its node does not say what it is. A volume that does not exist looks the same.
+const mayPull = 30 * time.Minute
+
+// pulls reports whether a pod waits for an image to be pulled. A pull that has failed has a reason, and counts.
+func (w *watched) pulls(p *rollout.Pod) bool {
+	switch {
+	case p.Ready || p.Waiting != rollout.WaitingNone || !p.Scheduled || p.Phase != rollout.Pending:
+		return false
+	case p.Pull == rollout.MayPull:
+		return w.uid != p.UID || w.pulled < mayPull
+	default:
+		return p.Pull == rollout.Pulls
+	}
 }
 
 // timed reports whether the time in which a node has no available pod counts; p is its pod of the wanted revision, nil for none.

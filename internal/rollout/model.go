@@ -246,9 +246,10 @@ type Pod struct {
 	NoResize bool
 	// Announced is what the pod announces about a newer revision.
 	Announced Announced
-	// Waiting is the reason why a container does not start, and Restarts how often its containers were restarted, together. Recreates is how many containers the change in
+	// Waiting is the reason why a container does not start, Pull whether it waits for its image, and Restarts how often its containers were restarted, together. Recreates is how many containers the change in
 	// place that is under way still restarts. Decide does not look at them: they are for rollout policies, which judge a revision by its pods.
 	Waiting   Waiting
+	Pull      Pull
 	Recreates uint8
 	Restarts  uint16
 }

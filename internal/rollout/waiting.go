@@ -35,6 +35,16 @@ func WaitingFor(reason string) Waiting {
 	return Waiting(max(slices.Index(waitingReasons(), reason), 0))
 }
 
+// Pull is whether a pod waits until its node has pulled an image for the first start of a container. The zero value is that it may.
+type Pull uint8
+
+// The answers.
+const (
+	MayPull Pull = iota // the node does not say whether it pulls, or does something else
+	Pulls               // all other things that the container needs are there
+	NoPull              // it does not
+)
+
 // String returns the reason; empty for WaitingNone.
 func (w Waiting) String() string {
 	if all := waitingReasons(); int(w) < len(all) {
