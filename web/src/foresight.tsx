@@ -19,11 +19,55 @@ export interface Plan {
   policy?: { name: string; holds?: string; waves: { name: string; nodes: string[]; start?: string; end?: string; approval?: boolean; after?: string[] }[] };
 }
 
-export interface Foreseen { plan: Plan; byNode: Map<string, PlannedNode>; at: number }
+/** Foreseen is a plan that is shown, at a time of it in seconds; at is -1 for its verdicts. */
+export interface Foreseen { plan: Plan; byNode: Map<string, PlannedNode>; waveOf: Map<string, PlannedWave>; at: number }
 
 const looks: Record<string, [tone: string, glyph: string]> = {
   create: ["g5", "+"], recreate: ["g5", "R"], "in-place": ["g5", "I"], surge: ["g5", "S"], remove: ["g4", "−"], wait: ["g2", "W"], blocked: ["g6", "B"], leave: ["g0", "·"],
 };
+
+type PlannedWave = NonNullable<Plan["policy"]>["waves"][0];
+
+/** foresee keeps a plan with what is looked up in it for each node. */
+export function foresee(plan: Plan): Foreseen {
+  const waveOf = new Map<string, PlannedWave>();
+  for (const w of plan.policy?.waves || []) {
+    w.nodes.forEach((name) => waveOf.set(name, w));
+  }
+  return { plan, byNode: new Map(plan.nodes.map((n) => [n.name, n])), waveOf, at: -1 };
+}
+
+/** approvals names the approvals that a wave waits for; empty if it waits for none. Nobody knows when a person decides, so no time after them is known. */
+export function approvals(wave?: PlannedWave): string {
+  return wave?.after?.length ? `the approval of ${wave.after.join(", ")}` : "";
+}
+
+/** within is a time of a plan, as one that begins with the wave if that waits for approvals. */
+function within(time: string | undefined, wave?: PlannedWave): string {
+  const at = seconds(time), begin = seconds(wave?.start) ?? 0, waits = approvals(wave);
+  if (at === undefined) {
+    return "";
+  }
+  return waits ? (at > begin ? `${span(at - begin)} after ${waits}` : `after ${waits}`) : `after ${time}`;
+}
+
+/** whenOf is when a plan updates a node. */
+export function whenOf(n: PlannedNode, wave?: PlannedWave): string {
+  const start = within(n.start, wave), end = seconds(n.end), begin = seconds(n.start) ?? 0;
+  return start && start + (end !== undefined ? `, for about ${span(end - begin)}` : "");
+}
+
+/** moment is a time of a plan that is played: it is no time of a clock once a wave has begun that waits for approvals. */
+function moment({ plan, at }: Foreseen): string {
+  const waits = (plan.policy?.waves || []).filter((w) => w.after?.length && (seconds(w.start) ?? Infinity) <= at);
+  const last = waits[waits.length - 1];
+  return last ? `${span(at - seconds(last.start)!)} after ${approvals(last)}` : "after " + span(at);
+}
+
+/** decided says that the duration of a plan does not have the time until people decide. */
+export function decided(plan: Plan): string {
+  return plan.policy?.waves.some((w) => w.approval) ? " and the time until approvals" : "";
+}
 
 /** lookOf is how a node looks at a moment of the plan: at its end its verdict, before that whether it has begun and is finished. */
 export function lookOf(f: Foreseen, node: string): { tone: string; glyph: string; says: () => string } {
@@ -32,7 +76,7 @@ export function lookOf(f: Foreseen, node: string): { tone: string; glyph: string
     return { tone: "g0", glyph: "·", says: () => node + ": not in the plan" };
   }
   const start = seconds(n.start), end = seconds(n.end);
-  const when = start === undefined ? "" : `, after ${n.start}` + (n.end ? ` until ${n.end}` : "") + (n.wave ? `, wave ${n.wave}` : "");
+  const wave = f.waveOf.get(node), when = [whenOf(n, wave), wave && "wave " + wave.name].filter(Boolean).map((text) => ", " + text).join("");
   const says = () => `${n.name}: ${n.verdict}${when}: ${n.message}`;
   const [tone, glyph] = looks[n.verdict] || ["g0", "·"];
   if (f.at < 0 || start === undefined) {
@@ -101,7 +145,7 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
         show(undefined);
       } else {
         const plan: Plan = answer.data;
-        show({ plan, byNode: new Map(plan.nodes.map((n) => [n.name, n])), at: -1 });
+        show(foresee(plan));
       }
     } catch (error) {
       setProblem((error as Error).message);
@@ -134,14 +178,15 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
         {foreseen && (
           <div data-plan="shown">
             <p role="status"><b>This is a plan: nothing has been changed.</b> {Object.entries(foreseen.plan.counts).map(([v, n]) => `${n} ${v}`).join(", ")}; takes {foreseen.plan.estimate.low}
-              {foreseen.plan.estimate.high !== foreseen.plan.estimate.low ? " to " + foreseen.plan.estimate.high : ""}, {foreseen.plan.budget.waves} waves, at most {foreseen.plan.budget.mostAtOnce} nodes at once, at
+              {foreseen.plan.estimate.high !== foreseen.plan.estimate.low ? " to " + foreseen.plan.estimate.high : ""}{decided(foreseen.plan)}, {foreseen.plan.policy ? ""
+                : foreseen.plan.budget.waves + (foreseen.plan.budget.waves === 1 ? " wave" : " waves") + " of the budget, "}at most {foreseen.plan.budget.mostAtOnce} nodes at once, at
               most {foreseen.plan.budget.mostDown} without an available pod{foreseen.plan.unfinished ? `; ${foreseen.plan.unfinished} nodes never finish` : ""}.</p>
             {foreseen.plan.warnings.map((w) => <p key={w.kind + w.message} class="warning">{w.message}</p>)}
             {foreseen.plan.policy?.holds && <p class="warning">{foreseen.plan.policy.holds}</p>}
             {foreseen.plan.policy && <ul class="plain">{foreseen.plan.policy.waves.map((w) => (
-              <li key={w.name}>wave {w.name}: {w.nodes.length} nodes{w.start ? `, starts after ${w.start}` : ""}{w.end ? `, ends after ${w.end}` : ""}{w.approval ? ", then needs an approval" : ""}</li>
+              <li key={w.name}>wave {w.name}: {w.nodes.length} nodes{w.start ? `, starts ${within(w.start, w)}` : ""}{w.end ? `, ends ${within(w.end, w)}` : ""}{w.approval ? ", then needs an approval" : ""}</li>
             ))}</ul>}
-            {total > 0 && <Player from={0} to={total} at={foreseen.at < 0 ? total : foreseen.at} says={foreseen.at < 0 ? "the verdicts" : "after " + span(foreseen.at)}
+            {total > 0 && <Player from={0} to={total} at={foreseen.at < 0 ? total : foreseen.at} says={foreseen.at < 0 ? "the verdicts" : moment(foreseen)}
               move={(at) => show({ ...foreseen, at })}>
               {foreseen.at >= 0 && <button type="button" onClick={() => show({ ...foreseen, at: -1 })}>Verdicts</button>}
             </Player>}

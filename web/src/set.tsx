@@ -5,7 +5,7 @@
 import { Fragment, h } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { query, read, useStream } from "./api";
-import { Foreseen, Foresight, Plan, lookOf } from "./foresight";
+import { Foreseen, Foresight, Plan, approvals, decided, lookOf } from "./foresight";
 import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, clock, collator, groupOf, groups, nodePath, notReady, reasonOf, seconds, span } from "./model";
 import { Pods } from "./node";
 import { Badge, Bar, Conditions, Table, Warnings } from "./parts";
@@ -289,7 +289,7 @@ interface Estimate { plan?: Plan; at: number; error?: string }
 function estimated(wave: string, e: Estimate): string {
   const w = e.plan?.policy?.waves.find((x) => x.name === wave), start = seconds(w?.start), end = seconds(w?.end);
   if (w?.after) {
-    return "estimate: after the approval of " + w.after.join(", ") + (start !== undefined && end !== undefined ? ", for about " + span(end - start) : "");
+    return "estimate: after " + approvals(w) + (start !== undefined && end !== undefined ? ", for about " + span(end - start) : "");
   }
   if (!w || start === undefined && !end) {
     return "";
@@ -336,7 +336,7 @@ function Waves({ head, policy, details }: { head: Head; policy: Policy; details?
       {(policy.waves || []).length > 0 && <p><button type="button" disabled={busy} onClick={ask}>{busy ? "Estimating …" : "Estimate the times"}</button>
         {estimate?.plan && <span role="status"> Estimated at {wall(estimate.at)}: {estimate.plan.unfinished ? `${estimate.plan.unfinished} nodes do not finish` : `all ends in ${estimate.plan.estimate.low}`
           + (estimate.plan.estimate.high !== estimate.plan.estimate.low ? " to " + estimate.plan.estimate.high : "")
-          + (estimate.plan.policy?.waves.some((w) => w.approval) ? " and the time until approvals" : "")}{estimate.plan.policy?.holds ? "; " + estimate.plan.policy.holds : ""}.</span>}</p>}
+          + decided(estimate.plan)}{estimate.plan.policy?.holds ? "; " + estimate.plan.policy.holds : ""}.</span>}</p>}
       {estimate?.error && <p class="warning" role="alert">{estimate.error}</p>}
       {spec?.windows && <p>Windows: {spec.windows.map((w) => `${w.schedule} for ${w.duration}${w.timeZone ? " (" + w.timeZone + ")" : ""}`).join("; ")}</p>}
       {spec?.freezes && <p>Freezes: {spec.freezes.map((f) => `${f.from} to ${f.to}`).join("; ")}</p>}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/chromedp"
+
+	"everynode.dev/everynode/test/chrome"
+)
+
+// inWaves is a rollout policy for the imaginary set, with these waves, as one types it.
+func inWaves(waves string) string {
+	return fmt.Sprintf(`{"apiVersion": "everynode.dev/v1alpha1", "kind": "RolloutPolicy", "metadata": {"name": "waves", "namespace": "default"}, "spec": {`+
+		`"targets": [{"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "name": %q}], "waves": [%s]}}`, set, waves)
+}
+
+// foresees shows the plan for another image, under another policy if one is given.
+func (b *browser) foresees(policy string) {
+	b.t.Helper()
+	b.Does("the form", chrome.Press(chrome.Find(".foresight summary")), chrome.Enter(".foresight input.wide", "registry.example/agent:3"))
+	if policy != "" {
+		b.Does("the policy", chrome.Press(chrome.Find(".foresight input[type=checkbox]")), chrome.Enter(".foresight textarea", policy))
+	}
+	b.Does("the plan", chrome.Press(chrome.Find(".foresight button[type=submit]")), chrome.Until(shows("[data-plan]", "This is a plan")))
+}
+
+// shows is an expression for whether the first element of a selector has a text.
+func shows(selector, text string) string {
+	return fmt.Sprintf("(document.querySelector(%q)?.innerText || '').includes(%q)", selector, text)
+}
+
+// labelled is an expression for whether the cell of a node says a text.
+func labelled(node, text string) string {
+	return fmt.Sprintf("(document.querySelector(%q)?.getAttribute('aria-label') || '').includes(%q)", ".cell[data-node="+node+"]", text)
+}
+
+// TestTimesAfterAnApproval: nobody knows when a person approves. So what a plan does after that has no time that counts from now: not the wave, not its nodes, and not the moment
+// that is played.
+func TestTimesAfterAnApproval(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuuuuu", set)
+	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.foresees(inWaves(`{"name": "canary", "nodes": {"count": 2}, "soak": "10m", "after": [{"type": "Approval"}]}, {"name": "rest", "nodes": {"percent": 100}}`))
+	b.Does("the waves", chrome.Until(shows("[data-plan]", "wave canary: 2 nodes, starts after 0s, ends after 1")), chrome.Until(shows("[data-plan]", "then needs an approval")),
+		chrome.Until(shows("[data-plan]", "wave rest: 4 nodes, starts after the approval of canary, ends ")), chrome.Until(shows("[data-plan]", " and the time until approvals, at most 2 nodes at once")))
+	var texts, cells []string
+	b.Does("what it says of waves and nodes", chromedp.Evaluate(`[...document.querySelectorAll("[data-plan] li")].map((e) => e.innerText)`, &texts),
+		chromedp.Evaluate(`[...document.querySelectorAll(".cell")].map((c) => c.getAttribute("aria-label"))`, &cells))
+	if len(texts) != 2 || !strings.HasSuffix(texts[1], " after the approval of canary") {
+		t.Errorf("the waves are %q", texts)
+	}
+	ofRest := 0
+	for _, cell := range cells {
+		if strings.Contains(cell, "wave rest") {
+			ofRest++
+			if !strings.Contains(cell, "after the approval of canary, for about ") {
+				t.Errorf("a node after the approval: %s", cell)
+			}
+		} else if !strings.Contains(cell, ", after 0s, for about ") || !strings.Contains(cell, ", wave canary") {
+			t.Errorf("a node before the approval: %s", cell)
+		}
+	}
+	if ofRest != 4 {
+		t.Errorf("%d nodes are in the wave rest: %q", ofRest, cells)
+	}
+	at := func(part float64) chromedp.Action {
+		return chromedp.Evaluate(fmt.Sprintf(`((e) => { e.value = %g * e.max; e.dispatchEvent(new Event("input", {bubbles: true})); })(%s)`, part, chrome.Find(".player input")), nil)
+	}
+	b.Does("played, before the approval", at(0.01), chrome.Until(chrome.Find(".player input")+`.getAttribute("aria-valuetext").startsWith("after ")`), chrome.Until(chrome.Count(".cell.g5")+" === 2"))
+	b.Does("played, after the approval", at(0.999), chrome.Until(chrome.Find(".player input")+`.getAttribute("aria-valuetext").endsWith(" after the approval of canary")`))
+	b.Quiet()
+}
+
+// TestWavesOfAPlan: the waves that a plan counts are those of the rollout policy; without one they are those of the budget, and it says so.
+func TestWavesOfAPlan(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuuuuu", set)
+	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.foresees("")
+	b.Does("waves of the budget", chrome.Until(shows("[data-plan]", ", 3 waves of the budget, at most 2 nodes at once")), chrome.Until(chrome.Count(".foresight li")+" === 0"))
+	b.Does("the policy", chrome.Press(chrome.Find(".foresight input[type=checkbox]")), chrome.Enter(".foresight textarea", inWaves(`{"name": "all", "nodes": {"percent": 100}}`)),
+		chrome.Press(chrome.Find(".foresight button[type=submit]")), chrome.Until(shows("[data-plan]", "wave all: 6 nodes")))
+	b.Does("waves of the policy", chrome.Until("!"+shows("[data-plan]", "waves")), chrome.Until(labelled("node-1", "wave all")))
+	b.Quiet()
+}
