@@ -13,12 +13,16 @@ import (
 
 // nextOf describes what happens next to a set, and when.
 func nextOf(m *inspect.Evaluation, state inspect.State, left *int, now time.Time) string {
-	if p := m.Governance.Report(); p != nil {
-		if next := p.NextAction(now, m.Set.String()); next != "" {
+	o := outlook{state: state, verdicts: m.Plan.Verdicts, left: left}
+	if p := m.Governance.Report(); p != nil && !(p.Suspended && state == inspect.Finished) {
+		next := p.NextAction(now, m.Set.String())
+		if going := o.going(); p.Suspended && going != "" {
+			next = going + "; then " + next
+		}
+		if next != "" {
 			return next
 		}
 	}
-	o := outlook{state: state, verdicts: m.Plan.Verdicts, left: left}
 	return o.next()
 }
 
@@ -38,6 +42,31 @@ func (o *outlook) next() string {
 	}
 	return text
 }
+
+// going describes what has begun, which a suspension does not stop; empty if nothing has.
+func (o *outlook) going() string {
+	acting, working := 0, 0
+	for _, v := range o.verdicts {
+		switch v.Kind.Group() {
+		case rollout.GroupActing:
+			acting++
+		case rollout.GroupStarting, rollout.GroupStopping:
+			working++
+		default:
+		}
+	}
+	switch {
+	case acting > 0:
+		return areChanged(acting)
+	case working > 0:
+		return becomeAvailable(working)
+	}
+	return ""
+}
+
+func areChanged(count int) string { return nodes(count, "is", "are") + " changed now" }
+
+func becomeAvailable(count int) string { return nodes(count, "becomes", "become") + " available" }
 
 func (o *outlook) action() string {
 	acting, working, queued, held := 0, 0, 0, map[rollout.VerdictKind]int{}
@@ -59,13 +88,13 @@ func (o *outlook) action() string {
 	}
 	switch {
 	case acting > 0:
-		return nodes(acting, "is", "are") + " changed now"
+		return areChanged(acting)
 	case queued > 0 && working > 0:
 		return fmt.Sprintf("the next of %s when one of the %d in progress is available", nodes(queued, "follows", "follows"), working)
 	case queued > 0:
 		return fmt.Sprintf("the next of %s when fewer nodes are without an available pod", nodes(queued, "follows", "follows"))
 	case working > 0:
-		return nodes(working, "becomes", "become") + " available"
+		return becomeAvailable(working)
 	case len(held) > 0:
 		reason := most.Sentence()
 		return fmt.Sprintf("nothing by itself, for %s: %s", nodes(held[most], "", ""), strings.TrimPrefix(reason, "the pod is old; "))

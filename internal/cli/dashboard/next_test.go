@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/rollout"
 	"everynode.dev/everynode/internal/testing/fakecluster"
@@ -35,6 +38,49 @@ func of(kinds ...rollout.VerdictKind) (all []rollout.Verdict) {
 		all = append(all, rollout.Verdict{Kind: kind})
 	}
 	return all
+}
+
+// suspended is a suspended policy for the set of roll. Its status is that of a manager which has not seen the suspension, or whose soak goes on.
+func suspended(t *testing.T, next string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(`
+apiVersion: everynode.dev/v1alpha1
+kind: RolloutPolicy
+metadata: {name: waves, namespace: default, uid: uid-policy}
+spec:
+  suspend: true
+  targets: [{apiVersion: apps.kruise.io/v1beta1, kind: DaemonSet, name: agent}]
+  waves: [{name: canary, nodes: {count: 1}, soak: 1h}]
+status:
+  sets:
+  - {apiVersion: apps.kruise.io/v1beta1, name: agent, enforcement: Full, phase: Rolling, wave: canary, targetRevision: agent-7c9d5f6b8, targetNumber: 2,
+     committedRevision: agent-6b8f7d4c9, next: `+next+`, waves: [{name: canary, nodes: 1, updated: 1, available: 1, phase: Soaking}]}
+`), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// A suspended policy starts nothing, whatever ends meanwhile: what happens next is that a user resumes it. What has begun goes on.
+func TestNextOfASuspendedPolicy(t *testing.T) {
+	const resumed = "nothing starts before a user resumes the policy, with kubectl everynode resume rolloutpolicy/waves"
+	for name, test := range map[string]struct{ letters, next, want string }{
+		"a soak that ends":      {"uoo", `{action: EndSoak, at: "2026-03-01T13:00:00Z"}`, resumed},
+		"a window that opens":   {"ooo", `{action: OpenWindow, at: "2026-03-01T13:00:00Z"}`, resumed},
+		"a node in progress":    {"uao", "{action: Approve}", "1 node becomes available; then " + resumed},
+		"nothing that is known": {"uoo", "null", resumed},
+		"a finished rollout":    {"uuu", "null", "nothing: the rollout is finished"},
+	} {
+		r := fakecluster.Roll{Name: "agent", Advanced: true, Letters: test.letters}
+		w := open(t, fakecluster.New(t, append(r.Objects(t), suspended(t, test.next))...))
+		var list, page message
+		w.read(http.MethodGet, "/api/sets", "", &list)
+		w.read(http.MethodGet, "/api/set"+setQuery, "", &page)
+		if row, head := items[row](t, list)[0], part[head](t, page, "head"); row.Next != test.want || head.Next != test.want {
+			t.Errorf("%s: the list says %q, the page %q, want %q", name, row.Next, head.Next, test.want)
+		}
+	}
 }
 
 // The list and the page of a set say the same, and which images they roll out.

@@ -23,6 +23,8 @@ type PolicyReport struct {
 	// Position is the number of the active wave, from 1; 0 if none is active. Total is the number of waves.
 	Position int `json:"position,omitempty"`
 	Total    int `json:"total,omitempty"`
+	// Suspended reports whether the policy is suspended now. What a manager has stored may be older.
+	Suspended bool `json:"suspended,omitempty"`
 	// SetStatus has the implicit wave for the remaining nodes only if there are such nodes, or if it is active.
 	v1alpha1.SetStatus
 	// Allowed are the analyses of the policy that the status has measurements of.
@@ -34,7 +36,7 @@ func (g *Governance) Report() *PolicyReport {
 	if len(g.Policies) == 0 {
 		return nil
 	}
-	r := &PolicyReport{Name: g.Policies[0].Typed.Name, Namespace: g.Set.Namespace}
+	r := &PolicyReport{Name: g.Policies[0].Typed.Name, Namespace: g.Set.Namespace, Suspended: g.Policies[0].Typed.Spec.Suspend}
 	for _, p := range g.Policies[1:] {
 		r.Others = append(r.Others, p.Typed.Name)
 	}
@@ -121,6 +123,9 @@ func (r *PolicyReport) Headline() string {
 
 // NextAction describes the next action and when it happens; empty if none is known. set is the set as a user names it.
 func (r *PolicyReport) NextAction(now time.Time, set string) string {
+	if r.Suspended { // also if a soak, a window or a freeze has an end: nothing starts then
+		return "nothing starts before a user resumes the policy, with kubectl everynode resume rolloutpolicy/" + r.Name
+	}
 	if r.Next == nil {
 		return ""
 	}
