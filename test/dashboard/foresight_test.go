@@ -88,3 +88,23 @@ func TestWavesOfAPlan(t *testing.T) {
 	b.Does("waves of the policy", chrome.Until("!"+shows("[data-plan]", "waves")), chrome.Until(labelled("node-1", "wave all")))
 	b.Quiet()
 }
+
+// accepts lets every plan be applied: the imaginary cluster stores no edit.
+const accepts = `window.fetch = ((send) => async (path, how) => String(path) === "api/apply" ? new Response(JSON.stringify({line: "kubectl", output: "edited"})) : send(path, how))(window.fetch.bind(window))`
+
+// TestAPlanWithoutUpdates: when a plan that updates no node was applied, the page does not claim that its outcome has come out.
+func TestAPlanWithoutUpdates(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuuuuu", set)
+	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a plan", chrome.Press(chrome.Find(".foresight summary")), chrome.Enter(".foresight input:not(.wide)", "2"), chrome.Press(chrome.Find(".foresight button[type=submit]")),
+		chrome.Until(shows("[data-plan]", "6 leave")))
+	b.Does("applied", chromedp.Evaluate(accepts, nil), chrome.Press(chrome.Find("[data-plan] button.main")), chromedp.WaitVisible("dialog[open] pre"), chrome.Press(chrome.Find("dialog button.main")),
+		chrome.Press(chrome.Named("dialog .buttons button", "Close")), chrome.Until(shows("[data-applied='no updates']", "The plan was applied. It updates and removes no pod")))
+	var text string
+	b.Does("what it says", chromedp.Text("[data-applied]", &text))
+	if strings.Contains(text, "outcome") {
+		t.Errorf("nothing was to come out, and it says: %s", text)
+	}
+	b.Quiet()
+}

@@ -27,11 +27,12 @@ export function compare(plan: Plan, cells: Map<string, Cell>): { done: number; l
 }
 
 export function Applied({ plan, cells, close }: { plan: Plan; cells: Map<string, Cell>; close: () => void }) {
-  const { done, left, more } = compare(plan, cells);
+  const { done, left, more } = compare(plan, cells), all = done + left;
   return (
-    <div class="panel" data-applied={left + more.length > 0 ? "under way" : "as planned"}>
+    <div class="panel" data-applied={left + more.length > 0 ? "under way" : all > 0 ? "as planned" : "no updates"}>
       <p class="right"><button type="button" onClick={close}>Close</button></p>
-      <p role="status"><b>The plan was applied.</b> {done} of {done + left} nodes have come out as planned.{left + more.length === 0 ? " The outcome is the plan." : ""}</p>
+      <p role="status"><b>The plan was applied.</b> {all > 0 ? `${done} of ${all} nodes have come out as planned.${left + more.length === 0 ? " The outcome is the plan." : ""}`
+        : "It updates and removes no pod, so there is nothing to wait for."}</p>
       {more.length > 0 && <p class="warning">{more.length} {more.length === 1 ? "node has" : "nodes have"} the revision, and would wait in the plan: {more.slice(0, 5).join(", ")}{more.length > 5 ? " …" : ""}</p>}
     </div>
   );
