@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"everynode.dev/everynode/test/chrome"
 )
@@ -106,5 +107,21 @@ func TestAPlanWithoutUpdates(t *testing.T) {
 	if strings.Contains(text, "outcome") {
 		t.Errorf("nothing was to come out, and it says: %s", text)
 	}
+	b.Quiet()
+}
+
+// TestANodeOfAPlan: in a plan the panel of a node is about the plan and not about now, and a legend says what the cells mean.
+func TestANodeOfAPlan(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuuuun", set)
+	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 5"))
+	b.foresees(inWaves(`{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "rest", "nodes": {"percent": 100}}`))
+	b.Does("the legend", chrome.Until(shows("ul.legend", "recreate 5")), chrome.Until(`[...document.querySelectorAll("ul.legend .mark.g5")].some((e) => e.innerText === "R")`))
+	b.Does("a node", chrome.Press(`[...document.querySelectorAll(".cell")].find((c) => c.getAttribute("aria-label").includes("wave rest"))`),
+		chrome.Until(shows(".panel h3", " in the plan")), chrome.Until(shows(".panel", "recreate: ")), chrome.Until(shows(".panel", "Wave: rest, 3 nodes, which starts after the approval of canary.")),
+		chrome.Until(shows(".panel", " after the approval of canary, for about ")), chrome.Until("!"+shows(".panel", "up-to-date")))
+	b.accessible("a node of a plan")
+	b.Does("a moment of the plan", chromedp.Focus(".player input"), chromedp.KeyEvent(kb.Home), chrome.Until(shows(".panel", "later.")), chrome.Until(shows("ul.legend", "later ")))
+	b.Does("now", chrome.Press(chrome.Named(".foresight button", "Back to now")), chrome.Until(shows(".panel", "up-to-date")), chrome.Until(chrome.Count("ul.legend")+" === 0"))
 	b.Quiet()
 }

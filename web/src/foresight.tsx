@@ -5,7 +5,7 @@
 import { Fragment, h } from "preact";
 import { useState } from "preact/hooks";
 import { Applied } from "./applied";
-import { Cell, Details, Head, seconds, span } from "./model";
+import { Cell, Details, Head, nodePath, seconds, span } from "./model";
 import { Player } from "./player";
 import { Asked, Confirm, run, save, useRights } from "./verbs";
 
@@ -69,23 +69,62 @@ export function decided(plan: Plan): string {
   return plan.policy?.waves.some((w) => w.approval) ? " and the time until approvals" : "";
 }
 
-/** lookOf is how a node looks at a moment of the plan: at its end its verdict, before that whether it has begun and is finished. */
+/** Look is how a node looks in a plan. name is what that means. */
+interface Look { tone: string; glyph: string; name: string }
+
+/** stageOf is a node at a moment of the plan: with at -1 its verdict, else whether it has begun and is finished. */
+function stageOf(f: Foreseen, n: PlannedNode): Look {
+  const start = seconds(n.start), end = seconds(n.end), [tone, glyph] = looks[n.verdict] || ["g0", "·"];
+  if (f.at < 0 || start === undefined) {
+    return { tone, glyph, name: n.verdict };
+  }
+  if (f.at < start) {
+    return { tone: "g2", glyph: "○", name: "later" };
+  }
+  return end !== undefined && f.at >= end ? { tone: "g1", glyph: "●", name: "finished" } : { tone: "g5", glyph: "◆", name: "in progress" };
+}
+
+/** lookOf is how a node looks at a moment of the plan, and what there is to say about it. */
 export function lookOf(f: Foreseen, node: string): { tone: string; glyph: string; says: () => string } {
   const n = f.byNode.get(node);
   if (!n) {
     return { tone: "g0", glyph: "·", says: () => node + ": not in the plan" };
   }
-  const start = seconds(n.start), end = seconds(n.end);
   const wave = f.waveOf.get(node), when = [whenOf(n, wave), wave && "wave " + wave.name].filter(Boolean).map((text) => ", " + text).join("");
-  const says = () => `${n.name}: ${n.verdict}${when}: ${n.message}`;
-  const [tone, glyph] = looks[n.verdict] || ["g0", "·"];
-  if (f.at < 0 || start === undefined) {
-    return { tone, glyph, says };
+  const { tone, glyph } = stageOf(f, n);
+  return { tone, glyph, says: () => `${n.name}: ${n.verdict}${when}: ${n.message}` };
+}
+
+/** PlanLegend says what the cells of a plan mean, and how many there are of each. */
+export function PlanLegend({ of: f }: { of: Foreseen }) {
+  const found = new Map<string, Look & { count: number }>();
+  for (const n of f.plan.nodes) {
+    const look = stageOf(f, n), before = found.get(look.name);
+    found.set(look.name, { ...look, count: (before?.count || 0) + 1 });
   }
-  if (f.at < start) {
-    return { tone: "g2", glyph: "○", says };
-  }
-  return end !== undefined && f.at >= end ? { tone: "g1", glyph: "●", says } : { tone: "g5", glyph: "◆", says };
+  return (
+    <ul class="legend plain" aria-label="Legend of the plan">
+      {[...found.values()].sort((a, b) => a.name.localeCompare(b.name)).map((l) => (
+        <li key={l.name}><span class={"mark " + l.tone} aria-hidden="true">{l.glyph}</span> {l.name} {l.count}</li>
+      ))}
+    </ul>
+  );
+}
+
+/** PlanPanel is about one node of the plan. */
+export function PlanPanel({ node, of: f, close }: { node: string; of: Foreseen; close: () => void }) {
+  const n = f.byNode.get(node), wave = f.waveOf.get(node), look = n && stageOf(f, n), when = n && whenOf(n, wave);
+  return (
+    <aside class="panel" aria-label={"Node " + node}>
+      <p class="right"><button type="button" onClick={close}>Close</button></p>
+      <h3><a href={nodePath(node)}>{node}</a> in the plan</h3>
+      {n && look ? <Fragment>
+        <p><span class={"mark " + look.tone} aria-hidden="true">{look.glyph}</span> <b>{n.verdict}</b>: <bdi>{n.message}</bdi>.{look.name !== n.verdict && ` ${moment(f)}: ${look.name}.`}</p>
+        {wave && <p>Wave: {wave.name}, {wave.nodes.length} {wave.nodes.length === 1 ? "node" : "nodes"}{wave.after?.length ? ", which starts after " + approvals(wave) : ""}.</p>}
+        {when && <p>It is updated {when}{n.end ? "" : ", and does not finish"}.</p>}
+      </Fragment> : <p>The node is not in the plan.</p>}
+    </aside>
+  );
 }
 
 /** mostPolicy is the maximum size of a rollout policy in bytes, as the server checks it. */

@@ -5,7 +5,7 @@
 import { Fragment, h } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { query, read, useStream } from "./api";
-import { Foreseen, Foresight, Plan, approvals, decided, lookOf } from "./foresight";
+import { Foreseen, Foresight, Plan, PlanLegend, PlanPanel, approvals, decided, lookOf } from "./foresight";
 import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, clock, collator, groupOf, groups, nodePath, notReady, reasonOf, seconds, span } from "./model";
 import { Pods } from "./node";
 import { Badge, Bar, Conditions, Table, Warnings } from "./parts";
@@ -44,6 +44,7 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
       <Playback head={head} live={page.items} replayed={replayed} show={(r) => { foresee(undefined); replay(r); }} />
       <Fleet page={page} head={head} facets={page.parts.facets || []} foreseen={foreseen} past={past} at={replayed?.at} selected={selected} select={select} />
       {selected && (past && replayed ? <PastPanel node={selected} cell={past.get(selected)} at={replayed.at} close={() => select(undefined)} />
+        : foreseen ? <PlanPanel node={selected} of={foreseen} close={() => select(undefined)} />
         : <Panel key={selected} head={head} node={selected} cell={page.items.get(selected)} close={() => select(undefined)} />)}
       {head.policy && <Waves head={head} policy={head.policy} details={details} />}
       <h2>Revisions</h2>
@@ -205,7 +206,7 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select }: Fle
       </form>
       {found && cells.get(found) ? <p class="found" role="status">{tileOf(cells.get(found)!, foreseen).says()}.</p>
         : <p class="hint">Choose a node, or type its name, to see why it waits.</p>}
-      {!foreseen && <div class="legend" role="group" aria-label="Show only">
+      {foreseen ? <PlanLegend of={foreseen} /> : <div class="legend" role="group" aria-label="Show only">
         {[...groups, { name: "node not ready", glyph: notReady }].map((g, i) => counts[i] > 0 && (
           <button key={g.name} type="button" aria-pressed={only === i} onClick={() => setOnly(only === i ? undefined : i)}>
             <span class={"mark " + (i === 7 ? "x" : "g" + i)} aria-hidden="true">{g.glyph}</span> {g.name} {counts[i]}
