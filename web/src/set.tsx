@@ -218,29 +218,62 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select }: Fle
   );
 }
 
+/** settling is how long a node must stay as it is before it is explained again, in milliseconds: a node that is updated changes several times. */
+const settling = 300;
+
+/** Why is an explanation of a node, and of which state of it. */
+interface Why { state: string; outcome: Outcome; at: number }
+
+/** useWhy explains a node, and again when its state has changed. */
+function useWhy(head: Head, node: string, state: string): { why?: Why; current: boolean } {
+  const [why, setWhy] = useState<Why>();
+  useEffect(() => {
+    let left = false;
+    const take = (outcome: Outcome) => left || setWhy({ state, outcome, at: Date.now() });
+    const timer = setTimeout(() => run(head, { verb: "explain-node", node }).then(take, (e: Error) => take({ line: "", error: e.message })), why ? settling : 0);
+    return () => {
+      left = true;
+      clearTimeout(timer);
+    };
+  }, [node, state]);
+  return { why, current: why?.state === state };
+}
+
+/** nextOf is what happens next to a node: at a time, by a person, or with the others of the set. */
+function nextOf(head: Head, cell?: Cell, e?: Explained): string {
+  if (e?.next) {
+    return e.next;
+  }
+  if (e?.remedy) {
+    return "nothing by itself; what helps: " + e.remedy;
+  }
+  const group = cell ? groupOf(cell.v) : 0, own: Record<number, string> = { 3: "its pod becomes available", 4: "its old pod ends", 5: "it is changed now" };
+  return own[group] || (group > 1 && head.next ? "what happens next to the set: " + head.next : "nothing");
+}
+
 /** Panel is about one node of the picture. */
 function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: Cell; close: () => void }) {
   const [details, setDetails] = useState<NodeDetails>();
-  const [why, setWhy] = useState<Outcome>();
-  const [busy, setBusy] = useState(false);
+  const [open, setOpen] = useState(false);
   const [releasing, release] = useState(false);
   const rights = useRights(head.namespace, head.set);
-  const state = cell ? cell.v + JSON.stringify(cell.p) : "";
+  const wave = cell && head.policy?.waves?.[cell.w];
+  const { f: _, ...own } = cell || { f: undefined }, state = JSON.stringify([own, head.revision, head.policy?.phase, wave?.phase]);
+  const { why, current } = useWhy(head, node, state);
   useEffect(() => {
     const cut = new AbortController();
     read<NodeDetails>("cell" + query({ namespace: head.namespace, set: head.set, node }), cut.signal).then(setDetails, () => undefined);
     return () => cut.abort();
   }, [node, state]);
-  const explain = () => {
-    setBusy(true);
-    run(head, { verb: "explain-node", node }).then(setWhy, (e: Error) => setWhy({ line: "", error: e.message })).finally(() => setBusy(false));
-  };
+  const outcome = why?.outcome, next = !current ? "reading …" : outcome?.error ? "not known: " + outcome.error : nextOf(head, cell, outcome?.data);
   return (
     <aside class="panel" aria-label={"Node " + node}>
       <p class="right"><button type="button" onClick={close}>Close</button></p>
       <h3><a href={nodePath(node)}>{node}</a></h3>
       {cell ? <p><span class={"mark g" + groupOf(cell.v)} aria-hidden="true">{groups[groupOf(cell.v)].glyph}</span> <b>{cell.v}</b>: <bdi>{reasonOf(cell)}</bdi>.
         {cell.c && " It uses the budget."}{cell.x && ` The node is not ready for ${span(Date.now() / 1000 - cell.x)}.`}</p> : <p>The set needs no pod there any more.</p>}
+      {wave && <p>Wave: {wave.name}, which is {wave.phase}: {wave.available} of {wave.nodes} nodes updated and available.</p>}
+      <p data-next aria-busy={!current}>Next: {next}.</p>
       {(cell?.p || []).map((p) => <p key={p.name}>{p.name}: {p.state}, revision <code>{p.revision}</code>, {p.restarts || 0} restarts</p>)}
       {details && <Fragment>
         {details.error && <p class="warning">{details.error}</p>}
@@ -250,10 +283,10 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
       {cell?.v === waitsForHook && <p><button type="button" disabled={!rights || !!rights.release} title={rights?.release} onClick={() => release(true)}>release the pod from its hook</button>
         {rights?.release && " You may not do that: " + rights.release}</p>}
       {releasing && <Confirm head={head} asked={{ verb: "release", node }} close={() => release(false)} />}
-      <p><button type="button" disabled={busy} onClick={explain}>{busy ? "Reading …" : "Explain with rules and values"}</button></p>
-      {why?.error && <p class="warning">{why.error}</p>}
-      {why?.data && <Explanation of={why.data} />}
-      {why?.line && <p class="line"><code>{why.line}</code></p>}
+      <p><button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>Explain with rules and values</button></p>
+      {open && outcome?.error && <p class="warning">{outcome.error}</p>}
+      {open && outcome?.data && <Explanation of={outcome.data} as={current ? "Read at " + wall(why!.at) + "." : "The node has changed since: reading again …"} />}
+      {open && outcome?.line && <p class="line"><code>{outcome.line}</code></p>}
     </aside>
   );
 }
@@ -271,13 +304,14 @@ function PastPanel({ node, cell, at, close }: { node: string; cell?: Cell; at: n
 
 interface Explained { placement: string; rules?: { rule: string; says: string; against: boolean }[]; values?: { name: string; says: string }[]; next?: string; remedy?: string }
 
-function Explanation({ of: e }: { of: Explained }) {
+/** Explanation is what explain-node says. as says how new it is. */
+function Explanation({ of: e, as }: { of: Explained; as: string }) {
   return (
-    <div>
+    <div data-explained>
+      <p class="hint">{as}</p>
       <p>{e.placement}</p>
       <ul class="plain">{(e.rules || []).map((r) => <li key={r.rule + r.says}>{r.rule}: {r.says}{r.against ? " (against)" : ""}</li>)}</ul>
       <ul class="plain">{(e.values || []).map((v) => <li key={v.name + v.says}>{v.name}: {v.says}</li>)}</ul>
-      {e.next && <p>Next: {e.next}</p>}
       {e.remedy && <p>Remedy: {e.remedy}</p>}
     </div>
   );

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/chromedp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/testing/fakecluster"
+	"everynode.dev/everynode/test/chrome"
+)
+
+// governed creates a rollout policy for the imaginary set, with these waves, and with what a manager has reported of it.
+func governed(t *testing.T, cluster *fakecluster.Cluster, waves, reported string) {
+	t.Helper()
+	policy := fakecluster.Object(t, strings.TrimSuffix(inWaves(waves), "}")+`, "status": {"sets": [{"apiVersion": "apps.kruise.io/v1beta1", "name": "`+set+`", "enforcement": "Full",
+		"targetRevision": "`+set+`-`+fakecluster.NewHash+`", "targetNumber": 2, "committedRevision": "`+set+`-`+fakecluster.OldHash+`", `+reported+`}]}}`)
+	policies := cluster.Dynamic.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.ResourcePolicies)).Namespace("default")
+	if _, err := policies.Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestThePanelOfANode says at once in which wave the node is and what happens next to it, and so does its explanation when the node has changed.
+func TestThePanelOfANode(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "uuo", set)
+	governed(t, cluster, `{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}`, `"phase": "WaitingForApproval", "wave": "canary", "next": {"action": "Approve"}, "waves": [
+		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "WaitingForApproval"}, {"name": "remaining", "nodes": 1, "updated": 0, "available": 0, "phase": "Pending"}]`)
+	b.Does("a node", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(shows("main", "Waves of rolloutpolicy/waves")),
+		chrome.Press(chrome.Find(".cell[data-node=node-3]")), chrome.Until(shows(".panel", "Wave: remaining, which is Pending: 0 of 1 nodes updated and available.")),
+		chrome.Until(shows(".panel [data-next]", "Next: a user approves, with kubectl everynode approve ads/agent.")))
+	b.Does("another node", chrome.Press(chrome.Find(".cell[data-node=node-1]")), chrome.Until(shows(".panel", "Wave: canary")), chrome.Until(shows(".panel [data-next]", "Next: nothing.")),
+		chrome.Press(chrome.Named(".panel button", "Explain with rules and values")), chrome.Until(shows(".panel [data-explained]", "Read at ")))
+	var explained string
+	b.Does("its explanation", chromedp.Text(".panel [data-explained]", &explained))
+	if strings.Contains(explained, "this node uses 1 of it") {
+		t.Errorf("a node at rest uses the budget: %s", explained)
+	}
+	changePod(t, cluster, 0, corev1.ConditionFalse)
+	b.Does("the change", chrome.Until(shows(".panel", "wait-available")), chrome.Until(`document.querySelector(".panel [data-next]").ariaBusy === "false" && `+shows(".panel [data-next]", "Next: its pod becomes available.")),
+		chrome.Until(shows(".panel [data-explained]", "this node uses 1 of it")))
+	b.accessible("a node")
+	b.Quiet()
+}
