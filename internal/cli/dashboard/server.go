@@ -81,7 +81,7 @@ func newServer(ctx context.Context, o *options.Options, clients *options.Clients
 
 // watch begins to watch the cluster, and to record.
 func (s *server) watch(ctx context.Context) (err error) {
-	s.fleet, err = inspect.WatchAll(ctx, s.o, s.clients, inspect.Watching{Namespace: s.namespace, Changed: s.note})
+	s.fleet, err = inspect.WatchAll(ctx, s.o, s.clients, inspect.Watching{Namespace: s.namespace, Changed: s.note, Turned: s.turned})
 	if err != nil {
 		return err //nolint:wrapcheck // it says what failed
 	}
@@ -97,6 +97,11 @@ func (s *server) note(key clustercache.Key) {
 	s.recorder.touch(key)
 	own := pageOf(key)
 	s.hubs.touch(func(page string) bool { return page == own || !strings.HasPrefix(page, setPrefix) })
+}
+
+// turned makes new frames of all pages: each says whether it may be outdated, and the list of sets would be made only some seconds later.
+func (s *server) turned() {
+	s.hubs.touch(func(string) bool { return true })
 }
 
 // unread is the reason why the page may be incomplete; empty if it is not.

@@ -3,11 +3,15 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"testing"
+	"time"
+
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 // drawn is what a viewer has after some messages.
@@ -95,5 +99,33 @@ func TestDifferences(t *testing.T) {
 			t.Fatalf("nothing has changed, and %v is sent", m)
 		}
 		last = now
+	}
+}
+
+// slow is a page of which a frame is made only when something has changed.
+type slow struct{ built chan struct{} }
+
+func (s slow) pace() (shortest, longest time.Duration) { return 0, time.Hour }
+
+func (s slow) build(context.Context) (*frame, error) {
+	s.built <- struct{}{}
+	return &frame{}, nil
+}
+
+// A page says at once that the connection to the cluster is lost, and that it is there again.
+func TestALostConnectionIsShownAtOnce(t *testing.T) {
+	w := open(t, fakecluster.New(t, roll().Objects(t)...))
+	built := make(chan struct{})
+	for _, page := range []string{"sets", "node/node-1", setPrefix + "ads/default/agent"} {
+		_, leave := w.s.hubs.join(page, func() builder { return slow{built} })
+		<-built
+		w.s.turned()
+		select {
+		case <-built:
+		case <-t.Context().Done():
+		case <-time.After(30 * time.Second):
+			t.Errorf("%s is not made again", page)
+		}
+		leave()
 	}
 }

@@ -40,6 +40,8 @@ type Watching struct {
 	Namespace string
 	// Changed is called when a set has changed. It must not wait.
 	Changed func(key clustercache.Key)
+	// Turned is called when a connection was lost or is there again. It must not wait.
+	Turned func()
 }
 
 // WatchAll watches sets. It checks the rights first: a rejected watch would be retried forever. Kinds that the cluster does not have, or that the user may not
@@ -51,7 +53,7 @@ func WatchAll(ctx context.Context, o *options.Options, c *options.Clients, w Wat
 	}
 	f := &Fleet{o: o, c: c, namespace: w.Namespace, kinds: kinds}
 	f.Fleet, err = live.WatchAll(ctx, live.FleetOptions{
-		Client: c.Kubernetes, Dynamic: c.Dynamic, Kinds: kinds, Namespace: w.Namespace, Facts: facts(), Changed: w.Changed,
+		Client: c.Kubernetes, Dynamic: c.Dynamic, Kinds: kinds, Namespace: w.Namespace, Facts: facts(), Changed: w.Changed, Turned: w.Turned,
 	})
 	if err != nil {
 		return nil, Explain(err)

@@ -39,6 +39,8 @@ type FleetOptions struct {
 	Facts     dialect.FactsFunc
 	// Changed, if not nil, is called when something relevant to a set has changed. It must not wait.
 	Changed func(key clustercache.Key)
+	// Turned, if not nil, is called when a connection was lost or is there again: Lost has changed. It must not wait.
+	Turned func()
 }
 
 // Fleet is all observed DaemonSets.
@@ -50,11 +52,12 @@ type Fleet struct {
 	mu     sync.Mutex
 	memory map[clustercache.Key]rollout.Memory
 	lost   map[string]error // errors by resource that cannot be watched
+	turned func()
 }
 
 // WatchAll starts to observe, and returns when the initial lists are complete. It runs until ctx ends; use Wait to wait for that.
 func WatchAll(ctx context.Context, o FleetOptions) (*Fleet, error) {
-	f := &Fleet{kinds: o.Kinds, memory: map[clustercache.Key]rollout.Memory{}, lost: map[string]error{}}
+	f := &Fleet{kinds: o.Kinds, turned: o.Turned, memory: map[clustercache.Key]rollout.Memory{}, lost: map[string]error{}}
 	f.index = clustercache.NewIndex(func(key clustercache.Key) {
 		if o.Changed != nil {
 			o.Changed(key)
@@ -138,11 +141,16 @@ func (f *Fleet) inPlace(key clustercache.Key) InPlaceFunc {
 // recordListError records the result of a list or watch of a resource.
 func (f *Fleet) recordListError(resource string, err error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if neverWorked(err) {
+	_, was := f.lost[resource]
+	is := neverWorked(err)
+	if is {
 		f.lost[resource] = err
 	} else {
 		delete(f.lost, resource)
+	}
+	f.mu.Unlock()
+	if was != is && f.turned != nil {
+		f.turned()
 	}
 }
 

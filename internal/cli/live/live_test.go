@@ -59,15 +59,22 @@ func TestLost(t *testing.T) {
 			t.Errorf("%v: it is lost because of %v", c.err, s.Lost())
 		}
 	}
-	s := &Fleet{lost: map[string]error{}}
-	for _, resource := range []string{"nodes", "pods"} {
+	turns := 0
+	s := &Fleet{lost: map[string]error{}, turned: func() { turns++ }}
+	for _, resource := range []string{"nodes", "pods", "pods"} {
 		s.recordListError(resource, request(syscall.ECONNREFUSED))
+	}
+	if turns != 2 {
+		t.Errorf("two connections are lost, and that is said %d times", turns)
 	}
 	if s.recordListError("pods", nil); s.Lost() == nil {
 		t.Error("there is no news of nodes, and it is not lost")
 	}
 	if s.recordListError("nodes", nil); s.Lost() != nil {
 		t.Errorf("there is news of all, and it is lost: %v", s.Lost())
+	}
+	if s.recordListError("nodes", nil); turns != 4 {
+		t.Errorf("two connections were lost and are there again, and that is said %d times", turns)
 	}
 }
 
