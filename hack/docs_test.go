@@ -204,3 +204,18 @@ func testNames(t *testing.T) map[string]bool {
 	})
 	return names
 }
+
+// TestTheReadmeSaysHowToLook: the first screen of the README says how one opens the dashboard.
+func TestTheReadmeSaysHowToLook(t *testing.T) {
+	data, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(data), "\n")
+	first := strings.Join(lines[:min(len(lines), 32)], "\n")
+	for _, want := range []string{"`kubectl everynode dashboard`", "`make up` keeps a cluster and prints the URL of its dashboard"} {
+		if !strings.Contains(first, want) {
+			t.Errorf("the first screen of the README does not have %s", want)
+		}
+	}
+}
