@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 	corev1 "k8s.io/api/core/v1"
@@ -47,5 +48,21 @@ func TestThePanelOfANode(t *testing.T) {
 	b.Does("the change", chrome.Until(shows(".panel", "wait-available")), chrome.Until(`document.querySelector(".panel [data-next]").ariaBusy === "false" && `+shows(".panel [data-next]", "Next: its pod becomes available.")),
 		chrome.Until(shows(".panel [data-explained]", "this node uses 1 of it")))
 	b.accessible("a node")
+	b.Quiet()
+}
+
+// TestTimesNameTheirZone: all times of the page are UTC, as those in the messages of the cluster, wherever the browser is. Windows have the zone of their schedule.
+func TestTimesNameTheirZone(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "uuO", set)
+	governed(t, cluster, `{"name": "canary", "nodes": {"count": 2}}], "windows": [{"schedule": "0 8 * * *", "duration": "8h"}, {"schedule": "0 22 * * *", "duration": "1h", "timeZone": "Europe/Berlin"}],
+		"freezes": [{"from": "2026-12-20T00:00:00+01:00", "to": "2027-01-02T00:00:00Z"}`, `"phase": "WaitingForWindow", "wave": "canary", "next": {"action": "OpenWindow", "at": "2026-03-02T08:00:00Z"},
+		"blocking": [{"reason": "Window", "message": "No window is open, so no update starts."}], "waves": [{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "Passed"}]`)
+	b.Does("a browser in Tokyo", log.Enable(), emulation.SetTimezoneOverride("Asia/Tokyo"), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")),
+		chrome.Until(shows("main", "Windows: 0 8 * * * for 8h0m0s (UTC); 0 22 * * * for 1h0m0s (Europe/Berlin)")),
+		chrome.Until(shows("main", "Freezes: 2026-12-19 23:00:00 UTC to 2027-01-02 00:00:00 UTC")),
+		chrome.Until(shows(".next", "Next: a window opens in ")), chrome.Until(shows(".next", "(2026-03-02T08:00:00Z)")), chrome.Until(shows(".blocking", "Nothing starts: No window is open")))
+	b.Does("a node that is not ready", chrome.Until(`/; the node is not ready since [-0-9]* ?\d\d:\d\d:\d\d UTC/.test(document.querySelector(".cell[data-node=node-3]")?.getAttribute("aria-label"))`))
+	b.accessible("windows and freezes")
 	b.Quiet()
 }

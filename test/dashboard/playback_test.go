@@ -94,7 +94,7 @@ func TestPlayback(t *testing.T) {
 
 	b.Does("the begin", chrome.Press(chrome.Named(".actions button", "Play back the last hours")), chromedp.WaitVisible(`[data-playback="shown"]`),
 		chrome.Until(every("pod of revision "+before)), chrome.Until(chrome.Count(".cell.g1")+" === 6"),
-		chrome.Until(`document.querySelector("h2 .badge").innerText === "at " + new Date(`+fmt.Sprint(now.Began)+`).toLocaleTimeString()`))
+		chrome.Until(`document.querySelector("h2 .badge").innerText === "at " + new Date(`+fmt.Sprint(now.Began)+`).toISOString().slice(11, 19) + " UTC"`))
 	b.Does("a node then", chrome.Press(chrome.Find(".cell")), chrome.Until(`document.querySelector(".panel").innerText.includes("pod of revision `+before+`")`), chrome.Press(chrome.Find(".panel button")))
 	b.Does("the first change", chrome.Press(chrome.Named(".playback button", "Next change")), chrome.Until(chrome.Count(".cell:not(.g1)")+" > 0"))
 	b.picture("dashboard-playback", 850)

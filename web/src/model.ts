@@ -45,7 +45,7 @@ export interface Details {
   policy?: {
     suspend?: boolean;
     waves?: { name: string; soak?: string; after?: { type: string }[] }[];
-    windows?: { schedule: string; duration: string; timeZone?: string }[]; freezes?: { from: string; to: string; reason?: string }[];
+    windows?: { schedule: string; duration: string; timeZone?: string }[]; freezes?: { from: string; to: string }[];
   };
   errors?: string[];
 }
@@ -122,9 +122,16 @@ export function ago(time: string | number | undefined): string {
   return span((Date.now() - at) / 1000) + " ago";
 }
 
-/** clock writes a time of day. */
-export function clock(secondsSince1970: number): string {
-  return new Date(secondsSince1970 * 1000).toLocaleTimeString();
+/** wall writes a time, in milliseconds since 1970, with the day if it is not today. It is UTC, as in the messages of the cluster and of kubectl everynode. */
+export function wall(at: number): string {
+  const text = new Date(at).toISOString(), day = text.slice(0, 10);
+  return (day === new Date().toISOString().slice(0, 10) ? "" : day + " ") + text.slice(11, 19) + " UTC";
+}
+
+/** moment writes a time that the cluster has written; as it is if it cannot be read. */
+export function moment(time: string): string {
+  const at = Date.parse(time);
+  return Number.isNaN(at) ? time : wall(at);
 }
 
 /** seconds reads a duration of Go. */

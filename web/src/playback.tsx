@@ -5,7 +5,7 @@
 import { h } from "preact";
 import { useState } from "preact/hooks";
 import { query, read } from "./api";
-import { Cell, Head, collator } from "./model";
+import { Cell, Head, collator, wall } from "./model";
 import { Player } from "./player";
 
 /** Past is what the server has recorded. Times are in milliseconds since 1970; changes has three numbers for each: the time since began, the node, and its state or -1. */
@@ -80,12 +80,6 @@ export class Replay {
 
 /** Replayed is a recording at a time. */
 export interface Replayed { replay: Replay; at: number }
-
-/** wall writes the time of a clock on the wall, with the day if it is not today. */
-export function wall(at: number): string {
-  const time = new Date(at);
-  return (time.toDateString() === new Date().toDateString() ? "" : time.toLocaleDateString() + " ") + time.toLocaleTimeString();
-}
 
 interface Props { head: Head; live: Map<string, Cell>; replayed?: Replayed; show: (r?: Replayed) => void }
 

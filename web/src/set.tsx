@@ -6,10 +6,10 @@ import { Fragment, h } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { query, read, useStream } from "./api";
 import { Foreseen, Foresight, Plan, PlanLegend, PlanPanel, approvals, decided, lookOf } from "./foresight";
-import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, clock, collator, groupOf, groups, nodePath, notReady, reasonOf, seconds, span } from "./model";
+import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, collator, groupOf, groups, moment, nodePath, notReady, reasonOf, seconds, span, wall } from "./model";
 import { Pods } from "./node";
 import { Badge, Bar, Conditions, Table, Warnings } from "./parts";
-import { Playback, Replayed, wall } from "./playback";
+import { Playback, Replayed } from "./playback";
 import { Picture, Tile, TileGroup } from "./picture";
 import { Actions, Confirm, run, useRights, waitsForHook } from "./verbs";
 
@@ -104,7 +104,7 @@ function Summary({ head, details, revisions }: { head: Head; details?: Details; 
 /** says describes a cell in a sentence. */
 function says(c: Cell): string {
   const pods = (c.p || []).map((p) => `pod ${p.state}` + (p.restarts ? `, ${p.restarts} restarts` : "")).join("; ");
-  return `${c.k}: ${reasonOf(c)}` + (c.x ? "; the node is not ready" + (c.x > 0 ? " since " + clock(c.x) : "") : "") + (pods ? "; " + pods : "");
+  return `${c.k}: ${reasonOf(c)}` + (c.x ? "; the node is not ready" + (c.x > 0 ? " since " + wall(c.x * 1000) : "") : "") + (pods ? "; " + pods : "");
 }
 
 /** tiles are those of cells: a cell that has not changed is the same object, and has the same tile. */
@@ -373,8 +373,8 @@ function Waves({ head, policy, details }: { head: Head; policy: Policy; details?
           + (estimate.plan.estimate.high !== estimate.plan.estimate.low ? " to " + estimate.plan.estimate.high : "")
           + decided(estimate.plan)}{estimate.plan.policy?.holds ? "; " + estimate.plan.policy.holds : ""}.</span>}</p>}
       {estimate?.error && <p class="warning" role="alert">{estimate.error}</p>}
-      {spec?.windows && <p>Windows: {spec.windows.map((w) => `${w.schedule} for ${w.duration}${w.timeZone ? " (" + w.timeZone + ")" : ""}`).join("; ")}</p>}
-      {spec?.freezes && <p>Freezes: {spec.freezes.map((f) => `${f.from} to ${f.to}`).join("; ")}</p>}
+      {spec?.windows && <p>Windows: {spec.windows.map((w) => `${w.schedule} for ${w.duration} (${w.timeZone || "UTC"})`).join("; ")}</p>}
+      {spec?.freezes && <p>Freezes: {spec.freezes.map((f) => `${moment(f.from)} to ${moment(f.to)}`).join("; ")}</p>}
     </section>
   );
 }
