@@ -17,9 +17,19 @@ export class Failure extends Error {
 /** asks is the event of a failure after which the user must be asked for something. */
 export const asks = "everynode-asks";
 
-/** parse reads JSON. Characters that change the order of the text around them (Unicode's embeddings, overrides and isolates) are shown by their numbers instead. */
-function parse(text: string): any {
-  return JSON.parse(text.replace(/[\u202a-\u202e\u2066-\u2069]/g, (c) => "\\\\u" + c.charCodeAt(0).toString(16)));
+/** hidden are the characters that are not shown by their looks: controls, except for tabs and new lines, and those that change the order of the text around them (Unicode's embeddings, overrides and isolates). In JSON
+some of them are escaped, after a backslash that is not escaped itself. */
+const hidden = /\\(?:u00(?:0[0-8bcef]|1[0-9a-f])|[\s\S])|[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/gi;
+
+/** parse reads JSON. Characters that are not shown by their looks are shown by their numbers instead. */
+export function parse(text: string): any {
+  return JSON.parse(text.replace(hidden, (c) => {
+    if (c.length === 1) {
+      return "\\\\u" + c.charCodeAt(0).toString(16).padStart(4, "0");
+    }
+    const short: Record<string, string> = { "\\b": "\\\\u0008", "\\f": "\\\\u000c", "\\r": "\\\\u000d" };
+    return c.length > 2 ? "\\" + c : short[c] ?? c;
+  }));
 }
 
 async function checked(response: Response): Promise<Response> {
@@ -73,10 +83,11 @@ export async function read<T>(path: string, signal?: AbortSignal): Promise<T> {
   return parse(await (await checked(await fetch("api/" + path, { headers, signal }))).text());
 }
 
-/** send posts JSON, and returns the answer. */
-export async function send<T>(path: string, body: unknown): Promise<T> {
+/** send posts JSON, and returns the answer as it is shown; and as it is, for what is sent back. */
+export async function send<T>(path: string, body: unknown): Promise<{ shown: T; raw: () => T }> {
   const how = { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  return parse(await (await checked(await fetch("api/" + path, how))).text());
+  const text = await (await checked(await fetch("api/" + path, how))).text();
+  return { shown: parse(text), raw: () => JSON.parse(text) };
 }
 
 /** query makes the query of a URL. */

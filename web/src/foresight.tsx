@@ -11,7 +11,7 @@ import { Asked, Confirm, run, save, useRights } from "./verbs";
 
 interface PlannedNode { name: string; verdict: string; wave?: number; message: string; start?: string; end?: string }
 
-/** Plan is the document of kubectl everynode plan, as far as the page uses it. The object also has the other fields: to apply it, the page sends it back as it is. */
+/** Plan is the document of kubectl everynode plan, as far as the page uses it. The object also has the other fields. */
 export interface Plan {
   revision: string;
   nodes: PlannedNode[]; counts: Record<string, number>; duration: string; unfinished: number; estimate: { low: string; high: string };
@@ -19,8 +19,8 @@ export interface Plan {
   policy?: { name: string; holds?: string; waves: { name: string; nodes: string[]; start?: string; end?: string; approval?: boolean; after?: string[] }[] };
 }
 
-/** Foreseen is a plan that is shown, at a time of it in seconds; at is -1 for its verdicts. */
-export interface Foreseen { plan: Plan; byNode: Map<string, PlannedNode>; waveOf: Map<string, PlannedWave>; at: number }
+/** Foreseen is a plan that is shown, at a time of it in seconds; at is -1 for its verdicts. raw is the plan as the server has sent it: what is shown may differ in characters. */
+export interface Foreseen { plan: Plan; byNode: Map<string, PlannedNode>; waveOf: Map<string, PlannedWave>; at: number; raw?: object }
 
 const looks: Record<string, [tone: string, glyph: string]> = {
   create: ["g5", "+"], recreate: ["g5", "R"], "in-place": ["g5", "I"], surge: ["g5", "S"], remove: ["g4", "−"], wait: ["g2", "W"], blocked: ["g6", "B"], leave: ["g0", "·"],
@@ -29,12 +29,12 @@ const looks: Record<string, [tone: string, glyph: string]> = {
 type PlannedWave = NonNullable<Plan["policy"]>["waves"][0];
 
 /** foresee keeps a plan with what is looked up in it for each node. */
-export function foresee(plan: Plan): Foreseen {
+export function foresee(plan: Plan, raw?: object): Foreseen {
   const waveOf = new Map<string, PlannedWave>();
   for (const w of plan.policy?.waves || []) {
     w.nodes.forEach((name) => waveOf.set(name, w));
   }
-  return { plan, byNode: new Map(plan.nodes.map((n) => [n.name, n])), waveOf, at: -1 };
+  return { plan, byNode: new Map(plan.nodes.map((n) => [n.name, n])), waveOf, at: -1, raw };
 }
 
 /** approvals names the approvals that a wave waits for; empty if it waits for none. Nobody knows when a person decides, so no time after them is known. */
@@ -184,7 +184,7 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
         show(undefined);
       } else {
         const plan: Plan = answer.data;
-        show(foresee(plan));
+        show(foresee(plan, answer.raw));
       }
     } catch (error) {
       setProblem((error as Error).message);
@@ -232,7 +232,7 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
             {line && <p class="line"><code>{line}</code>
               {planned.includes('"policy":') && <> <button type="button" onClick={() => save("policy.yaml", JSON.parse(planned).policy)}>Save policy.yaml</button></>}</p>}
             <p><button type="button" class="main" disabled={busy || !rights || !!denied || outdated} title={denied && "You may not do that: " + denied}
-              onClick={() => ask({ verb: "apply", flags: JSON.parse(planned), plan: foreseen.plan })}>Apply this plan …</button>
+              onClick={() => ask({ verb: "apply", flags: JSON.parse(planned), plan: foreseen.raw })}>Apply this plan …</button>
               {denied && <span class="denied"> You may not do that: {denied}</span>}
               {outdated && " The plan is for other values than those above: show it again."}</p>
           </div>

@@ -60,8 +60,9 @@ export interface Row {
   budgetUsed: number; budgetLimit: number; secondsLeft?: number; waits?: string; phase?: string; wave?: string; next: string; blocking?: string; images?: string[];
 }
 
-/** Outcome is what a verb has printed. stale is what has changed since the plan to apply was made. */
-export interface Outcome { line: string; output?: string; data?: any; notes?: string; error?: string; stale?: string[] }
+/** Outcome is what a verb has printed. stale is what has changed since the plan to apply was made;
+raw is the plan as the server has sent it, to send it back. */
+export interface Outcome { line: string; output?: string; data?: any; raw?: any; notes?: string; error?: string; stale?: string[] }
 
 /** groups are the groups of verdicts: the characters are those of kubectl everynode status. */
 export const groups = [

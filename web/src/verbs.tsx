@@ -14,7 +14,8 @@ export interface Asked { verb: string; node?: string; arguments?: string[]; flag
 interface Value { label: string; now: string; hint: string }
 
 export async function run(head: Head, asked: Asked, dryRun = false): Promise<Outcome> {
-  return send<Outcome>(asked.plan ? "apply" : "verb", { ...asked, namespace: head.namespace, set: head.set, dryRun });
+  const { shown, raw } = await send<Outcome>(asked.plan ? "apply" : "verb", { ...asked, namespace: head.namespace, set: head.set, dryRun });
+  return asked.verb === "plan" ? { ...shown, raw: raw().data } : shown;
 }
 
 /** reviews are the answers about rights of the last seconds: several parts of a page ask for them at once. */
@@ -146,6 +147,21 @@ export function save(name: string, text: string) {
   URL.revokeObjectURL(url);
 }
 
+/** Copy copies a text, and says whether that has worked: browsers refuse it on pages without TLS, and if the user does. */
+function Copy({ text }: { text: string }) {
+  const [says, say] = useState("");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      say("Copied.");
+    } catch {
+      say("The browser does not let the page copy: select the line.");
+    }
+  };
+  useEffect(() => say(""), [text]);
+  return <Fragment><button type="button" onClick={() => void copy()}>Copy</button> <span role="status">{says}</span></Fragment>;
+}
+
 interface ConfirmProps {
   head: Head; asked: Asked; close: () => void;
   /** value is what the verb needs before it can be tried. */
@@ -180,7 +196,8 @@ export function Confirm({ head, asked, value, close, again, after }: ConfirmProp
     }
   }, []);
   const shown = done || tried, stale = shown?.stale;
-  const line = (shown?.line || "").replace(" --dry-run=server", "") + (reason && !done && !shown?.line.includes("--reason") ? " --reason='" + reason.replaceAll("'", "'\\''") + "'" : "");
+  // The answer to a request that got lost has no line: that of the trial is still the one to use.
+  const line = (shown?.line || tried?.line || "").replace(" --dry-run=server", "") + (reason && !(shown?.line || "").includes("--reason") ? " --reason='" + reason.replaceAll("'", "'\\''") + "'" : "");
   return (
     <dialog ref={dialog} onClose={close} aria-labelledby="confirm-title">
       <h2 id="confirm-title">{asked.plan ? "Apply this plan to" : asked.verb} {head.namespace}/{head.set}{asked.node && ", node " + asked.node}?</h2>
@@ -199,7 +216,7 @@ export function Confirm({ head, asked, value, close, again, after }: ConfirmProp
       {shown?.notes && <pre class="note">{shown.notes}</pre>}
       {!done && !tried?.error && withReason.includes(asked.verb) &&
         <label>Reason, for other people <input value={reason} maxLength={1000} onInput={(e) => setReason(e.currentTarget.value)} /></label>}
-      {shown?.line && <p class="line"><code>{line}</code> <button type="button" onClick={() => void navigator.clipboard?.writeText(line)}>Copy</button>
+      {line && <p class="line"><code>{line}</code> <Copy text={line} />
         {asked.plan && <> <button type="button" onClick={() => save("plan.json", JSON.stringify(asked.plan))}>Save plan.json</button></>}</p>}
       <p class="buttons">
         {stale && again && <button type="button" class="main" onClick={() => { dialog.current!.close(); again(); }}>Show the new plan</button>}

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -205,10 +206,32 @@ func quote(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@%+,", r)
 	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+	switch {
+	case word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0:
 		return word
+	case strings.IndexFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }) >= 0:
+		return "$'" + escaped(word) + "'"
+	default:
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// escaped is a word for the quotes $'...' of a shell. Characters that are not shown by their looks are numbers, so a user who copies the line sees what it has.
+func escaped(word string) string {
+	var text strings.Builder
+	for _, r := range word {
+		switch {
+		case r == '\'' || r == '\\':
+			text.WriteString(`\` + string(r))
+		case unicode.IsPrint(r):
+			text.WriteRune(r)
+		default:
+			for _, b := range []byte(string(r)) {
+				fmt.Fprintf(&text, `\%03o`, b)
+			}
+		}
+	}
+	return text.String()
 }
 
 // verb runs a verb of the plugin, in this process.

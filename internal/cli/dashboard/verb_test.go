@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -138,5 +139,28 @@ func TestPlanWithAPolicy(t *testing.T) {
 	a.edit(t, policies.Resource(), "agents", func(u *unstructured.Unstructured) { u.SetGeneration(2) })
 	if got := a.post(t, applyPath); len(got.Stale) != 1 || !strings.Contains(got.Stale[0], "rolloutpolicy/agents has been changed (generation 2, not 1)") {
 		t.Errorf("after the policy has changed: %+v", got)
+	}
+}
+
+// The line for a shell has no character that is not shown by its looks, and means the same: a shell is asked.
+func TestQuote(t *testing.T) {
+	for word, want := range map[string]string{
+		"":                          `''`,
+		"plain-1.0/x:y":             `plain-1.0/x:y`,
+		"it's":                      `'it'\''s'`,
+		"agent=x\x1b[2J\r:1":        `$'agent=x\033[2J\015:1'`,
+		"a'b\\c\u202ed\n\u00850":    `$'a\'b\\c\342\200\256d\012\302\2050'`,
+		"a b\\n":                    `'a b\n'`,
+		"registry.example/ümlaut:1": `'registry.example/ümlaut:1'`,
+	} {
+		got := quote(word)
+		if got != want {
+			t.Errorf("%q is quoted as %s, want %s", word, got, want)
+		}
+		if bash, err := exec.LookPath("bash"); err == nil {
+			if out, err := exec.CommandContext(t.Context(), bash, "-c", "printf %s "+got).Output(); err != nil || string(out) != word {
+				t.Errorf("a shell reads %s as %q, %v; want %q", got, out, err, word)
+			}
+		}
 	}
 }
