@@ -125,7 +125,7 @@ func TestOutlive(t *testing.T) {
 	<-running.Done()
 	<-given
 
-	running, stop = outlive(t.Context(), func(context.Context) { t.Error("nobody has asked for an end") })
+	running, stop = outlive(t.Context(), func(context.Context) { t.Error("no end was asked for") })
 	stop()
 	<-running.Done()
 }

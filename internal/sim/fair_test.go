@@ -148,7 +148,7 @@ func (s *sim) round() bool {
 		}
 		if steps == mostSteps {
 			s.blame("liveness", "after %d steps in one moment there is still something to do: %s", steps, o.text)
-			if s.broken == nil { // of a mutant, nobody may ask for liveness
+			if s.broken == nil { // of a mutant, liveness may not be asked for
 				s.broken = &breach{endless, words("after %d steps in one moment there is still something to do: %s", steps, o.text)}
 			}
 			return true

@@ -105,7 +105,7 @@ func (s *sim) revisionOps(ops []op) []op {
 			op{"a user deletes revision " + name, 1, func() { s.w.remove(ofRevisions, name) }},
 			op{"a user deletes revision " + name + ", which has a finalizer", 1, func() {
 				object, at := copyOf(o), metav1.NewTime(s.w.now)
-				object.SetFinalizers([]string{"example.com/somebody"})
+				object.SetFinalizers([]string{"example.com/user"})
 				object.SetDeletionTimestamp(&at)
 				s.w.put(ofRevisions, object)
 			}})
@@ -149,7 +149,7 @@ func (s *sim) tenantPod(node string, leaving bool) *corev1.Pod {
 	s.setReady(p, true)
 	if leaving {
 		seconds := int64(grace)
-		p.Finalizers, p.DeletionTimestamp, p.DeletionGracePeriodSeconds = []string{"example.com/somebody"}, &now, &seconds
+		p.Finalizers, p.DeletionTimestamp, p.DeletionGracePeriodSeconds = []string{"example.com/user"}, &now, &seconds
 	}
 	return p
 }

@@ -49,10 +49,10 @@ func TestMain(m *testing.M) {
 // stepsOf is how many steps a run has before all is fair.
 const stepsOf = 150
 
-// TestSim plays one run for each seed. A run that breaks an invariant is cut short and told as a story; the story is a script, which
+// TestSim plays one run for each seed. A run that breaks an invariant is cut short and shown as a story; the story is a script, which
 // belongs into testdata once the defect is mended.
 func TestSim(t *testing.T) {
-	began, told, total := time.Now(), time.Now(), 0
+	began, reported, total := time.Now(), time.Now(), 0
 	broken := map[string][]uint64{}
 	for i := range uint64(*seeds) {
 		seed := *from + i
@@ -67,8 +67,8 @@ func TestSim(t *testing.T) {
 			}
 			t.Fatalf("seed %d breaks %s\n%s", seed, o.broken, o.text())
 		}
-		if time.Since(told) > 2*time.Second && *seeds > 1000 {
-			told = time.Now()
+		if time.Since(reported) > 2*time.Second && *seeds > 1000 {
+			reported = time.Now()
 			_, _ = os.Stderr.WriteString(words("%d seeds, %d steps, %s\n", i+1, total, time.Since(began).Round(time.Second)))
 		}
 	}
@@ -119,18 +119,18 @@ func playScript(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, err := parseStory(string(data))
+	story, err := parseStory(string(data))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var o *outcome
 	inTime("story "+filepath.Base(file), func() {
-		o = play(t, told.cfg, script(told.steps, false, func(step string) { t.Errorf("%q cannot be done there", step) }))
+		o = play(t, story.cfg, script(story.steps, false, func(step string) { t.Errorf("%q cannot be done there", step) }))
 	})
 	if o.broken != nil || t.Failed() {
 		t.Fatalf("breaks %v\n%s", o.broken, o.text())
 	}
-	got := strings.Join(append(told.about, "config "+told.cfg.String()), "\n") + "\n" + strings.Join(o.told(), "\n") + "\n"
+	got := strings.Join(append(story.about, "config "+story.cfg.String()), "\n") + "\n" + strings.Join(o.unfair(), "\n") + "\n"
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
@@ -140,36 +140,36 @@ func playScript(t *testing.T, file string) {
 	}
 }
 
-// storyOf is a story that was told: what it is about, how it begins, and its steps up to where all is fair, which follows from them.
+// storyOf is a story that was read: what it is about, how it begins, and its steps up to where all is fair, which follows from them.
 type storyOf struct {
 	about, steps []string
 	cfg          config
 }
 
 func parseStory(text string) (storyOf, error) {
-	var told storyOf
+	var story storyOf
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		var err error
 		switch {
 		case line == "# "+fairBegins:
-			return told, nil
+			return story, nil
 		case strings.HasPrefix(line, "##"):
-			told.about = append(told.about, line)
+			story.about = append(story.about, line)
 		case strings.HasPrefix(line, "#") || line == "":
 		case strings.HasPrefix(line, "config "):
-			told.cfg, err = parseConfig(strings.TrimPrefix(line, "config "))
+			story.cfg, err = parseConfig(strings.TrimPrefix(line, "config "))
 		default:
-			told.steps = append(told.steps, line)
+			story.steps = append(story.steps, line)
 		}
 		if err != nil {
-			return told, err
+			return story, err
 		}
 	}
-	return told, nil
+	return story, nil
 }
 
-// told is the story up to where all is fair.
-func (o *outcome) told() []string {
+// unfair is the story up to where all is fair.
+func (o *outcome) unfair() []string {
 	for i, line := range o.story {
 		if line == "# "+fairBegins {
 			return o.story[:i]

@@ -28,12 +28,12 @@ func TestSmokeChaos(t *testing.T) {
 		p.suffer(f)
 	}
 	p.sample("after", calm)
-	p.judge(time.Since(began), 2*longestGap) // it runs beside other tests
+	p.judge(time.Since(began), 2*longestGap) // it runs next to other tests
 	p.judgeGrowth(false)
 	p.judgeMutants(2 * longestGap)
 }
 
-// TestChaos plays faults for as long as it is told: in the first half of the time all of them, in the second half those by which no manager
+// TestChaos plays faults for as long as the flag says: in the first half of the time all of them, in the second half those by which no manager
 // dies, so that there is one that has lived through many, and whose memory can be compared.
 func TestChaos(t *testing.T) {
 	const nodes, calm, most = 300, time.Minute, 1000
@@ -66,7 +66,7 @@ func TestChaos(t *testing.T) {
 }
 
 // TestTwoLeaders: managers that do not know yet that they lead no more, because they were frozen, or because their lease is gone, write nothing
-// beside the one that leads.
+// next to the one that leads.
 func TestTwoLeaders(t *testing.T) {
 	const nodes, rounds = 60, 3
 	p := newPlay(t, nodes)
@@ -187,7 +187,7 @@ func (p *play) judgeGrowth(needed bool) {
 		p.t.Error(complaint)
 	}
 	if needed && len(growth(swollen(p.samples), needed)) == 0 {
-		p.t.Error("twice as many goroutines in the end: nobody notices")
+		p.t.Error("twice as many goroutines in the end: that is not detected")
 	}
 }
 
@@ -230,7 +230,7 @@ func growth(samples []sample, needed bool) (complaints []string) {
 	return complaints
 }
 
-// TestGrowth: what grows is told, and so is that nobody can be compared.
+// TestGrowth: what grows is reported, and so is that no process can be compared.
 func TestGrowth(t *testing.T) {
 	first := sample{When: "first", Manager: "m", Leads: true, Started: 7, Goroutines: 100, Heap: 20 << 20}
 	with := func(change func(*sample)) []sample {
@@ -244,15 +244,15 @@ func TestGrowth(t *testing.T) {
 		needed   bool
 		complain string
 	}{
-		"the same":               {samples: with(func(*sample) {}), needed: true},
-		"a little more":          {samples: with(func(s *sample) { s.Goroutines, s.Heap = 150, 62<<20 }), needed: true},
-		"goroutines":             {samples: with(func(s *sample) { s.Goroutines = 151 }), needed: true, complain: "151 goroutines"},
-		"memory":                 {samples: with(func(s *sample) { s.Heap = 63 << 20 }), needed: true, complain: "bytes in use"},
-		"another process":        {samples: with(func(s *sample) { s.Started, s.Goroutines = 8, 900 }), needed: true, complain: "no leader"},
-		"it does not lead now":   {samples: with(func(s *sample) { s.Leads = false }), needed: true, complain: "no leader"},
-		"swollen":                {samples: swollen(with(func(*sample) {})), needed: true, complain: "200 goroutines"},
-		"one sample":             {samples: []sample{first}, needed: true, complain: "no leader"},
-		"nobody needs to be old": {samples: []sample{first}},
+		"the same":                   {samples: with(func(*sample) {}), needed: true},
+		"a little more":              {samples: with(func(s *sample) { s.Goroutines, s.Heap = 150, 62<<20 }), needed: true},
+		"goroutines":                 {samples: with(func(s *sample) { s.Goroutines = 151 }), needed: true, complain: "151 goroutines"},
+		"memory":                     {samples: with(func(s *sample) { s.Heap = 63 << 20 }), needed: true, complain: "bytes in use"},
+		"another process":            {samples: with(func(s *sample) { s.Started, s.Goroutines = 8, 900 }), needed: true, complain: "no leader"},
+		"it does not lead now":       {samples: with(func(s *sample) { s.Leads = false }), needed: true, complain: "no leader"},
+		"swollen":                    {samples: swollen(with(func(*sample) {})), needed: true, complain: "200 goroutines"},
+		"one sample":                 {samples: []sample{first}, needed: true, complain: "no leader"},
+		"no process needs to be old": {samples: []sample{first}},
 	} {
 		complaints := strings.Join(growth(c.samples, c.needed), "; ")
 		if (complaints == "") != (c.complain == "") || !strings.Contains(complaints, c.complain) {

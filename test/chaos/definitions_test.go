@@ -17,7 +17,7 @@ import (
 	"everynode.dev/everynode/test/observe"
 )
 
-// drop has somebody delete definitions, and with them all objects of theirs, in the middle of a roll. Sets of apps/v1 are rolled until the definitions come back.
+// drop has an administrator delete definitions, and with them all objects of theirs, in the middle of a roll. Sets of apps/v1 are rolled until the definitions come back.
 // Both are awaited: that managers have noticed, and that rolls begin nevertheless.
 func (p *play) drop(f fault, directory string, names ...string) {
 	p.t.Helper()
@@ -30,7 +30,7 @@ func (p *play) drop(f fault, directory string, names ...string) {
 	p.beginRoll()
 	for _, name := range names {
 		if out, err := p.Cluster.Kubectl(p.Context(), "get", "customresourcedefinition", name); err == nil {
-			p.t.Errorf("the definition is there before somebody has applied it:\n%s", out)
+			p.t.Errorf("the definition is there before it is applied:\n%s", out)
 		}
 		file := filepath.Join("..", "..", "config", directory, "00-crd-"+name+".yaml")
 		if out, err := p.Cluster.Kubectl(p.Context(), "apply", "--server-side", "-f", file); err != nil {
@@ -39,15 +39,15 @@ func (p *play) drop(f fault, directory string, names ...string) {
 	}
 }
 
-// dropPolicies has somebody delete the definitions of rollout policies. No set has one.
+// dropPolicies has an administrator delete the definitions of rollout policies. No set has one.
 func (p *play) dropPolicies(f fault) {
 	p.t.Helper()
 	p.drop(f, "policy", "rolloutpolicies."+everynode.Domain, "rolloutapprovals."+everynode.Domain)
 	p.busy(f.hold)
 }
 
-// dropAdvanced has somebody delete the definition of Advanced DaemonSets, and so these sets, whose pods the garbage collector deletes. When the definition has
-// come back, users apply the sets again. What is judged of these begins anew.
+// dropAdvanced has an administrator delete the definition of Advanced DaemonSets, and so these sets, whose pods the garbage collector deletes. When the definition has
+// come back, users apply the sets again. What is judged of these begins again.
 func (p *play) dropAdvanced(f fault) {
 	p.t.Helper()
 	began, said := time.Now(), map[string]int{}
@@ -77,7 +77,7 @@ func (p *play) dropAdvanced(f fault) {
 	p.collecting = append(p.collecting, observe.Span{From: began, To: time.Now().Add(late)})
 }
 
-// create makes a set anew, as users last wanted it.
+// create makes a set again, as users last wanted it.
 func (u *troupe) create(m *member) error {
 	set, err := manifest(u.Name, u.budgets, m)
 	if err != nil {

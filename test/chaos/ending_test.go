@@ -96,7 +96,7 @@ func (e *ending) pod() *corev1.Pod {
 	return pods[0]
 }
 
-// mutant is this end with something after it that somebody has to notice.
+// mutant is this end with something after it that must be detected.
 func (e *ending) mutant(what string, by observe.Invariant, text string, do func(e *ending)) mutant {
 	after := *e
 	after.log = slices.Clone(e.log)
@@ -177,7 +177,7 @@ func TestMutants(t *testing.T) {
 		}
 		for i := range all {
 			if !all[i].noticed() {
-				t.Errorf("set %s, %s: nobody notices", c.member.name, all[i].what)
+				t.Errorf("set %s, %s: that is not detected", c.member.name, all[i].what)
 			}
 		}
 	}

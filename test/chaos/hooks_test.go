@@ -15,7 +15,7 @@ import (
 	"everynode.dev/everynode/api/kruise"
 )
 
-// The preDelete hook of a set is made of this label: whoever its pods wait for takes it away.
+// The preDelete hook of a set is made of this label: the user that its pods wait for takes it away.
 const holdLabel, held = "example.io/hold", "yes"
 
 // hookReleased is what users do then.

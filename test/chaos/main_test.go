@@ -2,7 +2,7 @@
 
 // Package chaos breaks a plane on purpose while sets of all dialects are rolled, and judges from outside what the managers do.
 //
-// Vocabulary: a fault is something that breaks and, a while later, is mended again; a schedule is a list of faults that a seed alone
+// Vocabulary: a fault is something that breaks and, a while later, is repaired again; a schedule is a list of faults that a seed alone
 // decides; a troupe is the five sets that are rolled, and the users who roll, pause, undo and delete; the ledger is what etcd has
 // written down of them (observe.Ledger), the audit log what the API server has (observe.JudgeWrites).
 //

@@ -36,7 +36,7 @@ func (m *mutant) noticed() bool {
 	})
 }
 
-// judgeLogMutants changes what was recorded of each set in one place each, and fails if nobody notices: a judge that is content with everything
+// judgeLogMutants changes what was recorded of each set in one place each, and fails if that is not detected: a judge that is content with everything
 // would be content with the run as well.
 func (u *troupe) judgeLogMutants() {
 	u.t.Helper()
@@ -59,7 +59,7 @@ func (u *troupe) judgeLogMutants() {
 		}
 		for i := range all {
 			if shown[all[i].by] = true; !all[i].noticed() {
-				u.t.Errorf("set %s, %s: nobody notices", m.name, all[i].what)
+				u.t.Errorf("set %s, %s: that is not detected", m.name, all[i].what)
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func advancedMutants(m *member, set *v1beta1.DaemonSet, end *ending) []mutant {
 		}),
 	}
 	if m.hooked {
-		all = append(all, end.mutant("a hook that nobody has released", observe.Hook, "its hook had not released it", func(e *ending) {
+		all = append(all, end.mutant("a hook that was not released", observe.Hook, "its hook had not released it", func(e *ending) {
 			e.roll(m, set, unlimited)
 			e.change(e.change(e.pod(), func(pod *corev1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, holdLabel, held) }), deleted)
 		}))
@@ -154,7 +154,7 @@ func (e *ending) roll(m *member, set *v1beta1.DaemonSet, limit func(spec *v1beta
 // nextRevision is that of what roll shows.
 const nextRevision = "revision-of-a-mutant"
 
-// surge puts a new pod beside every one.
+// surge puts a new pod next to every one.
 func (e *ending) surge() {
 	for _, pod := range e.pods() {
 		e.then(watch.Added, twin(pod, 0))
@@ -197,7 +197,7 @@ func crowd(log []observe.Event, from uint64) []observe.Event {
 	return slices.Insert(slices.Clone(log), at+1, twins...)
 }
 
-// twin is a new pod beside another one.
+// twin is a new pod next to another one.
 func twin(pod *corev1.Pod, number int) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.UID, pod.Name = types.UID(fmt.Sprint(pod.UID, "-twin", number)), fmt.Sprint(pod.Name, "-twin", number)

@@ -117,7 +117,7 @@ spec: {hard: {pods: "%d"}}
 	remove()
 }
 
-// strangers has somebody run pods in a namespace of his own that name a set as their owner, and delete them.
+// strangers has a tenant run pods in a namespace of their own that name a set as their owner, and delete them.
 func (p *play) strangers(f fault) {
 	p.t.Helper()
 	set, err := p.Cluster.Client.AppsV1().DaemonSets(p.Name).Get(p.Context(), p.members[0].name, metav1.GetOptions{})
@@ -133,7 +133,7 @@ metadata:
   name: stranger-%d-%d
   namespace: default
   labels: {app: %s, by: strangers}
-  finalizers: [example.com/somebody]
+  finalizers: [example.com/user]
   ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: %s, uid: %s, controller: true}]
 spec:
   nodeName: %s

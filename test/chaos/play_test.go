@@ -105,10 +105,10 @@ func (p *play) freezeLeader(f fault) {
 	p.beginRoll()
 	p.busy(f.hold)
 	p.signal(process, syscall.SIGCONT)
-	p.Poll("the manager that was frozen has ended, and begins anew", func() error { return p.renewed(frozen, process) })
+	p.Poll("the manager that was frozen has ended, and begins again", func() error { return p.renewed(frozen, process) })
 }
 
-// deleteLease takes the lease away in the middle of a roll, as nobody should: whoever makes it anew may be another manager than the one that still writes.
+// deleteLease takes the lease away in the middle of a roll, as no user should: the manager that makes it again may be another than the one that still writes.
 func (p *play) deleteLease() {
 	p.t.Helper()
 	p.beginRoll()
@@ -120,7 +120,7 @@ func (p *play) deleteLease() {
 		}
 		return err
 	})
-	p.Poll("somebody makes the lease anew", func() error {
+	p.Poll("a manager makes the lease again", func() error {
 		_, err := leases.Get(p.Context(), lease, metav1.GetOptions{})
 		return err
 	})
@@ -174,7 +174,7 @@ func (p *play) restart(component string, hold time.Duration) {
 	before := time.Now() // it dies between these two moments, which may lie apart where the machine is busy
 	p.Cluster.Kill(p.t, component)
 	p.outages = append(p.outages, before, time.Now())
-	<-time.After(hold) // nobody can do anything now
+	<-time.After(hold) // no request gets an answer now
 	p.Cluster.StartComponent(p.t, component)
 }
 

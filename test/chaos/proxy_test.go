@@ -79,7 +79,7 @@ func (s *slow) hold(answer *http.Response) error {
 	resource := request.Path[strings.LastIndex(request.Path, "/")+1:]
 	if slices.Contains(s.resources, resource) && request.Query().Get("watch") != "" {
 		body := newLate(answer.Body, s.delay)
-		context.AfterFunc(answer.Request.Context(), func() { _ = body.Close() }) // nobody waits for the rest
+		context.AfterFunc(answer.Request.Context(), func() { _ = body.Close() }) // no reader waits for the rest
 		answer.Body = body
 	}
 	return nil

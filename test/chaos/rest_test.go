@@ -20,7 +20,7 @@ import (
 // quiet is for how long nothing happens at rest, while a manager leads: it has had time by then for all that it knows of.
 const quiet = 8 * time.Second
 
-// rest has the status of each set counted anew as soon as nothing has happened for so long.
+// rest has the status of each set counted again as soon as nothing has happened for so long.
 func (u *troupe) rest(quiet time.Duration) {
 	u.t.Helper()
 	u.Poll(fmt.Sprintf("nothing happens for %s", quiet), func() error {
@@ -65,7 +65,7 @@ func (u *troupe) standStill() {
 		}),
 		func(v harness.View) error {
 			if pods := len(v.Pods(surging.name)); pods <= len(u.Nodes) {
-				return fmt.Errorf("set %s has %d pods, and none comes beside another one", surging.name, pods)
+				return fmt.Errorf("set %s has %d pods, and none comes next to another one", surging.name, pods)
 			}
 			return nil
 		})

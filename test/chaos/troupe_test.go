@@ -39,11 +39,11 @@ type member struct {
 	held bool
 	// away is whether its definition was deleted, and so the set.
 	away bool
-	// hooked is whether its pods wait for somebody to release them before they go.
+	// hooked is whether its pods wait for a user to release them before they go.
 	hooked bool
 }
 
-// surges is whether its new pods come beside the old ones.
+// surges is whether its new pods come next to the old ones.
 func (m *member) surges() bool { return m.name == "surging" }
 
 // troupe are the sets, and their users.
@@ -139,7 +139,7 @@ func (u *troupe) client(m *member) dynamic.ResourceInterface {
 	return u.Cluster.Dynamic.Resource(resource).Namespace(u.Name)
 }
 
-// edit changes a set, however long it takes until somebody answers.
+// edit changes a set, however long it takes until the API server answers.
 func (u *troupe) edit(m *member, patch map[string]any) {
 	raw, err := json.Marshal(map[string]any{"spec": patch})
 	if err != nil {

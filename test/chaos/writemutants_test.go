@@ -14,7 +14,7 @@ import (
 	"everynode.dev/everynode/test/observe"
 )
 
-// judgeMutants changes what was recorded in one place each, and fails if nobody notices.
+// judgeMutants changes what was recorded in one place each, and fails if that is not detected.
 func (p *play) judgeMutants(longest time.Duration) {
 	p.t.Helper()
 	p.judgeLogMutants()
@@ -24,7 +24,7 @@ func (p *play) judgeMutants(longest time.Duration) {
 	}
 	if len(p.alone) > 0 {
 		if _, complaints := gaps(without(writes, p.alone[0], longest), rules, p.alone, longest); len(complaints) == 0 {
-			p.t.Errorf("nobody writes for %s after the death of a leader: nobody notices", longest)
+			p.t.Errorf("no manager writes for %s after the death of a leader: that is not detected", longest)
 		}
 	}
 }
@@ -45,7 +45,7 @@ type writeMutant struct {
 	rules  observe.WriteRules
 }
 
-// unnoticed are the mutants of an audit log that nobody notices: they show no more violations than the log itself.
+// unnoticed are the mutants of an audit log that are not detected: they show no more violations than the log itself.
 func unnoticed(writes []observe.Write, rules observe.WriteRules) (complaints []string) {
 	rules.Outages = nil // what is lost then is excused
 	isDelete := func(w observe.Write) bool {
@@ -65,7 +65,7 @@ func unnoticed(writes []observe.Write, rules observe.WriteRules) (complaints []s
 	}
 	for _, m := range writeMutants(writes, rules, at) {
 		if count(m.writes, m.rules, m.by) <= count(writes, rules, m.by) {
-			complaints = append(complaints, fmt.Sprintf("audit log, %s: nobody notices", m.what))
+			complaints = append(complaints, fmt.Sprintf("audit log, %s: that is not detected", m.what))
 		}
 	}
 	return complaints
@@ -105,7 +105,7 @@ func writeMutants(writes []observe.Write, rules observe.WriteRules, at int) []wr
 	return all
 }
 
-// TestWriteMutants: what is made of an audit log in which all is well is noticed, and a log that proves nothing is told.
+// TestWriteMutants: what is made of an audit log in which all is well is noticed, and a log that proves nothing is reported.
 func TestWriteMutants(t *testing.T) {
 	begin := time.Unix(1_000_000, 0)
 	rules := observe.WriteRules{Namespace: "ns", Users: []string{"me"}, Fence: 5 * time.Second}
@@ -133,7 +133,7 @@ func TestWriteMutants(t *testing.T) {
 	}
 }
 
-// TestGapsCanFail: a successor that comes late is told, and so is that there is none.
+// TestGapsCanFail: a successor that comes late is reported, and so is that there is none.
 func TestGapsCanFail(t *testing.T) {
 	begin := time.Unix(1_000_000, 0)
 	death := observe.Death{Manager: "one", At: begin.Add(time.Second)}

@@ -65,7 +65,7 @@ func smokeOnDelete(t *testing.T, s *harness.Space) {
 	delete(before, victim.Spec.NodeName)
 	delete(after, victim.Spec.NodeName)
 	if !maps.Equal(before, after) {
-		t.Errorf("pods changed that nobody deleted: before %v, after %v", before, after)
+		t.Errorf("pods changed that was not deleted: before %v, after %v", before, after)
 	}
 }
 

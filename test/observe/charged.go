@@ -104,7 +104,7 @@ func (w *world) inUse(pod *corev1.Pod, at time.Time) bool {
 	return !changing(pod) && (w.limits == nil || !preparing(pod)) && Available(pod, minReady, at)
 }
 
-// judgeNewest is Kept for a set of apps/v1, whose newest revision has the highest number, unless somebody has deleted that of the template. Only a
+// judgeNewest is Kept for a set of apps/v1, whose newest revision has the highest number, unless a user has deleted that of the template. Only a
 // ledger has revisions.
 func (w *world) judgeNewest(event Event, old *corev1.Pod) {
 	pod, isPod := event.Object.(*corev1.Pod)

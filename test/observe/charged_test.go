@@ -89,7 +89,7 @@ func (s *story) wait(d time.Duration) *story {
 	return s
 }
 
-// TestRobbed: the controller need not know yet what somebody else has just taken from a node. What it takes itself it knows.
+// TestRobbed: the controller need not know yet what another user has just taken from a node. What it takes itself it knows.
 func TestRobbed(t *testing.T) {
 	losses := map[string]struct {
 		lose    func(*story) *story

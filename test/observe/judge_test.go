@@ -145,7 +145,7 @@ func TestGoodLogs(t *testing.T) {
 		"the next surge as soon as the first pod is ready, the old one still terminating": {
 			rolled(2, zero, one).create("new0", "n0").ready("new0").create("new1", "n1").terminate("old0").ready("new1").
 				gone("old0").terminate("old1").gone("old1"), 0, 2},
-		"a surge pod beside an old one that is not ready does not count": {
+		"a surge pod next to an old one that is not ready does not count": {
 			rolled(3, one, one).unready("old0").create("new0", "n0").create("new1", "n1"), 1, 2},
 		"both budgets 0 mean one": {
 			rolled(2, zero, zero).replace("old0", "new0", "n0"), 1, 1},
@@ -153,9 +153,9 @@ func TestGoodLogs(t *testing.T) {
 			rolled(2, one, zero).failed("old0").terminate("old0").create("new0", "n0").ready("new0").gone("old0"), 1, 1},
 		"a pod that fails while it is terminating, and its successor": {
 			rolled(2, one, zero).terminate("old0").failed("old0").create("new0", "n0").ready("new0").gone("old0"), 1, 1},
-		"a surge pod that fails beside an available one does not surge": {
+		"a surge pod that fails next to an available one does not surge": {
 			rolled(3, zero, one).create("new0", "n0").failed("new0").create("new1", "n1"), 0, 2},
-		"a pod of somebody else on the node": {
+		"a pod of another owner on the node": {
 			func() *story {
 				s := rolled(2, one, zero)
 				s.create("other", "n0")
@@ -216,11 +216,11 @@ func TestMutants(t *testing.T) {
 			rolled(4, one, zero).terminate("old0").terminate("old1").terminate("old2"), []Invariant{Budget, Budget}, "3 nodes"},
 		"a delete before the surge pod is ready": {
 			rolled(2, zero, one).create("new0", "n0").terminate("old0"), []Invariant{Budget}, "at most 0 allowed"},
-		"created beside a terminating pod": {
+		"created next to a terminating pod": {
 			rolled(2, one, zero).terminate("old0").create("new0", "n0"), []Invariant{OnePod}, "node n0 has 2 pods (new0, old0)"},
-		"created beside a failed pod that nobody deleted": {
+		"created next to a failed pod that was not deleted": {
 			rolled(2, one, zero).failed("old0").create("new0", "n0"), []Invariant{OnePod}, "node n0 has 2 pods (new0, old0)"},
-		"created beside a succeeded pod that nobody deleted": {
+		"created next to a succeeded pod that was not deleted": {
 			rolled(2, one, zero).succeeded("old0").create("new0", "n0"), []Invariant{OnePod}, "node n0 has 2 pods (new0, old0)"},
 		"created twice": {
 			rolled(2, one, zero).terminate("old0").gone("old0").create("new0", "n0").create("twin", "n0"), []Invariant{OnePod}, "new0, twin"},

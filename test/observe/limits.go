@@ -22,7 +22,7 @@ type limits struct {
 	open []*Advanced
 	// closed are those before them.
 	closed []closed
-	// hashes are the revisions by template, as far as a status has told.
+	// hashes are the revisions by template, as far as a status has shown.
 	hashes map[string]string
 	// bad are the generations that the controller has rejected.
 	bad map[int64]bool

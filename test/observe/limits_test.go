@@ -154,11 +154,11 @@ func progressive(spec *v1beta1.DaemonSetSpec) {
 func TestGoodTales(t *testing.T) {
 	canary := map[string]string{"canary": "yes"}
 	tests := map[string]*tale{
-		"a roll":                               told(t, 2, plain).observed("b").recreate(0).recreate(1),
-		"before the status tells the revision": told(t, 2, plain).recreate(0).observed("b").recreate(1),
-		"a surge":                              told(t, 2, surging).observed("b").pod("b0", 0, "b").remove("a0").pod("b1", 1, "b").remove("a1"),
-		"the chosen node":                      told(t, 2, chosen).node(1, canary).observed("b").recreate(1),
-		"as many as the partition allows":      told(t, 3, partition("1")).observed("b").recreate(0).recreate(1),
+		"a roll":                             told(t, 2, plain).observed("b").recreate(0).recreate(1),
+		"before the status has the revision": told(t, 2, plain).recreate(0).observed("b").recreate(1),
+		"a surge":                            told(t, 2, surging).observed("b").pod("b0", 0, "b").remove("a0").pod("b1", 1, "b").remove("a1"),
+		"the chosen node":                    told(t, 2, chosen).node(1, canary).observed("b").recreate(1),
+		"as many as the partition allows":    told(t, 3, partition("1")).observed("b").recreate(0).recreate(1),
 		"half of three, rounded down, are kept": told(t, 3, partition("50%")).
 			observed("b").recreate(0).recreate(1),
 		"what was decided before the pause was seen": told(t, 2, plain).observed("b").

@@ -172,7 +172,7 @@ func TestRecorderListsARenewedKindAgain(t *testing.T) {
 	r := s.recordRenewed(t)
 	open := <-s.opened
 	open.Modify(s.putNext("a", 2))
-	s.putNext("a", 3) // nobody watches this one
+	s.putNext("a", 3) // no watch shows this one
 	gone := apierrors.NewResourceExpired("too old resource version: 1 (9)").Status()
 	open.Error(&gone)
 	(<-s.opened).Modify(s.putNext("a", 4))

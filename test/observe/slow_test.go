@@ -97,7 +97,7 @@ func TestDeletes(t *testing.T) {
 	}
 }
 
-// TestDecided: what took effect at once is judged at its own time, also where the API tells whole seconds.
+// TestDecided: what took effect at once is judged at its own time, also where the API has whole seconds.
 func TestDecided(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	created := func(before time.Duration) *corev1.Pod {
