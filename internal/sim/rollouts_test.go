@@ -380,8 +380,11 @@ func (s *sim) fairRollout() *op {
 	return nil
 }
 
+// mostRetries is how often a user retries a revision until they let it run for as long as it takes.
+const mostRetries = 20
+
 // retryOp is that a user retries a revision that has failed; nil if none has, or a user does so already, or has just done so: where a pod has no time to start, it fails
-// again at once.
+// again at once. Where its time is too short in any case, as where minReadySeconds is as long, a user has the revision not judged any more.
 func (s *sim) retryOp(p *v1alpha1.RolloutPolicy) *op {
 	if s.retried.Equal(s.w.now) {
 		return nil
@@ -393,7 +396,9 @@ func (s *sim) retryOp(p *v1alpha1.RolloutPolicy) *op {
 		})
 		if st.Failure != nil && !asked {
 			return &op{words("a user retries %s", st.TargetRevision), 1, func() {
-				s.retried = s.w.now
+				if s.retried, s.retries = s.w.now, s.retries+1; s.retries == mostRetries {
+					s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Failure, spec.Undo = nil, nil })
+				}
 				s.decide(v1alpha1.Retry, "", st.TargetRevision)
 			}}
 		}

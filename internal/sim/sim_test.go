@@ -77,8 +77,9 @@ type sim struct {
 	undoing bool
 	touched map[string]bool
 	earlier map[types.UID]bool
-	// retried is when a user last retried a revision at the end.
+	// retried is when a user last retried a revision at the end, and retries is how often.
 	retried time.Time
+	retries int
 	// trouble is what is to happen in the middle of the next soak.
 	trouble trouble
 }

@@ -204,7 +204,7 @@ func (s *sim) lastUndo() {
 	was := imageOfSet(s.w.set())
 	s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) {
 		of := s.cfg.specOf()
-		spec.Waves, spec.Failure, spec.Analyses = of.Waves, of.Failure, of.Analyses
+		spec.Waves, spec.Failure, spec.Undo, spec.Analyses = of.Waves, of.Failure, of.Undo, of.Analyses
 	})
 	s.note("a user sets the image v4-bad at the end")
 	s.undoing, s.touched, s.earlier = true, map[string]bool{}, map[types.UID]bool{}
