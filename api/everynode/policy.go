@@ -18,7 +18,8 @@ const (
 
 	// Failed marks a revision that has failed under a RolloutPolicy. The value is the number of the revision in that rollout, the UID of the
 	// ControllerRevision, Pause or Undo, the wave ("-" for none), and why. It counts together with the failure in the status of the policy, until the
-	// template describes another revision, or a user rolls the revision out again with `kubectl everynode retry`.
+	// template describes another revision, or a user rolls the revision out again with `kubectl everynode retry`. If the policy has no status of the daemon
+	// set, the mark alone holds the revision.
 	Failed = Domain + "/failed"
 )
 

@@ -160,8 +160,8 @@ func (r *run) fail(wave, message string) {
 	r.out.Fail = r.failure
 }
 
-// hasFailed reports whether the target has failed: the status reports a failure, or a user asks for the undo. A mark alone does not count, because others may have written
-// it.
+// hasFailed reports whether the target has failed: the status reports a failure, or a user asks for the undo. If there is a status, a mark alone does not count, because
+// others may have written it. If there is none, the mark holds the revision; what nodes return to is for a user to decide then.
 func (r *run) hasFailed() bool {
 	mark, asked := r.markedFailed(), r.decided(v1alpha1.UndoRollout, "")
 	switch {
@@ -174,12 +174,29 @@ func (r *run) hasFailed() bool {
 	case asked != nil:
 		r.fail("", strings.TrimSpace(fmt.Sprintf("The undo was requested by %s. %s", asked.Spec.By, asked.Spec.Reason)))
 		r.failure.Undo = true
+	case mark != nil && r.knowsNothing():
+		r.failure = r.failedByMark(mark)
+		r.out.Fail = r.failure
 	case r.cameBack():
 		if r.failure = r.failAgain(); mark == nil || mark.Undo {
 			r.out.Fail = r.failure
 		}
 	}
 	return r.failure != nil
+}
+
+// knowsNothing reports whether there is no status of the set: it was lost, or there never was one.
+func (r *run) knowsNothing() bool { return r.in.Last == nil || r.in.Last.TargetRevision == "" }
+
+// failedByMark is the failure of a revision that only its mark reports.
+func (r *run) failedByMark(mark *everynode.Failure) *everynode.Failure {
+	wave := mark.Wave
+	if !slices.ContainsFunc(r.p.Waves, func(w Wave) bool { return w.Name == wave }) {
+		wave = ""
+	}
+	return &everynode.Failure{Number: r.number(), Wave: wave, Message: fmt.Sprintf(
+		"The status of the policy was lost, and the annotation %s of ControllerRevision %s says that the revision has failed: %s If nodes have it, a RolloutApproval with the decision Undo lets them return.",
+		everynode.Failed, r.target().Name, Shortened(mark.Message, longestMessage))}
 }
 
 // markedFailed is the mark of the target for this rollout; nil if there is none.
@@ -200,7 +217,7 @@ func (r *run) reportUnconfirmed() {
 		return
 	}
 	r.block("UnconfirmedFailure", fmt.Sprintf("ControllerRevision %s has the annotation %s, but the status of the policy reports no failure, so the annotation does not count: "+
-		"another account wrote it, or the status was lost. If the revision failed, change the template or create a RolloutApproval with the decision Undo or Reject; otherwise remove the annotation.",
+		"another account wrote it, or the manager ended before it had written the status. If the revision failed, change the template or create a RolloutApproval with the decision Undo or Reject; otherwise remove the annotation.",
 		r.target().Name, everynode.Failed))
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
@@ -79,21 +80,70 @@ func TestAFailedRevisionIsUndone(t *testing.T) {
 	}
 }
 
-// TestAFailureWithoutItsStatus: an account that may write ControllerRevisions can have made the mark, so without the status the revision begins again with the
-// first wave, and the status names the mark; the mark remains, and a retry removes it.
+// TestAFailureWithoutItsStatus: if the status is lost, the mark is enough to hold the revision, also for later managers. A retry rolls it out again and removes the mark; an
+// undo by a user lets nodes return.
 func TestAFailureWithoutItsStatus(t *testing.T) {
-	w := undoing(t)
-	w.last, w.restored = nil, true
-	w.pass(time.Second)
-	if got := w.out.Status.Blocking; len(got) != 1 || got[0].Reason != "UnconfirmedFailure" || !strings.Contains(got[0].Message, "ControllerRevision agent-v2 ") {
-		t.Errorf("blocking: %+v", got)
+	lost := func(t *testing.T) *world {
+		w := undoing(t)
+		w.last, w.restored, w.watch = nil, true, nil
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseFailed, "canary")
+		w.say("Failed", "annotation everynode.dev/failed of ControllerRevision agent-v2 says that the revision has failed: Wave canary failed")
+		if got := w.out.Status.Failure; got == nil || got.Action != v1alpha1.FailurePause || w.out.Status.RejectedRevision != "agent-v2" {
+			t.Errorf("the failure is %+v", got)
+		}
+		w.restored = true
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseFailed, "canary")
+		return w
 	}
-	w.want("abc", v1alpha1.PhaseRolling, "canary")
-	w.approve("again", "", "v2", v1alpha1.Retry)
+	t.Run("retry", func(t *testing.T) {
+		w := lost(t)
+		w.approve("again", "", "v2", v1alpha1.Retry)
+		w.pass(time.Second)
+		w.pass(time.Second)
+		w.want("abc", v1alpha1.PhaseRolling, "canary")
+		if len(w.out.Status.Blocking) > 0 || w.failed[1] != nil || w.approvals[0].Status.State != v1alpha1.ApprovalValid {
+			t.Errorf("blocking %+v, mark %+v, approval %s", w.out.Status.Blocking, w.failed[1], w.approvals[0].Status.State)
+		}
+	})
+	t.Run("undo", func(t *testing.T) {
+		w := lost(t)
+		w.put("a", 1, true)
+		w.approve("undo", "", "v2", v1alpha1.UndoRollout)
+		w.pass(time.Second)
+		w.pass(time.Second)
+		w.want("a", v1alpha1.PhaseUndoing, "canary")
+	})
+	t.Run("another template", func(t *testing.T) {
+		w := lost(t)
+		w.change("v3")
+		w.pass(time.Second)
+		w.want("abc", v1alpha1.PhaseRolling, "canary")
+	})
+}
+
+// TestAFailureOfAWaveThatIsUnknown: a mark without a status cannot name a wave that the policy does not have.
+func TestAFailureOfAWaveThatIsUnknown(t *testing.T) {
+	w := newWorld(t, judged)
+	w.failed[1] = &everynode.Failure{Number: 2, Undo: true, Wave: "other", Message: strings.Repeat("no", 1000)}
 	w.pass(time.Second)
-	w.pass(time.Second)
-	if len(w.out.Status.Blocking) > 1 || w.failed[1] != nil || w.approvals[0].Status.State != v1alpha1.ApprovalValid {
-		t.Errorf("blocking %+v, mark %+v, approval %s", w.out.Status.Blocking, w.failed[1], w.approvals[0].Status.State)
+	w.want("", v1alpha1.PhaseFailed, "")
+	if message := w.last.Failure.Message; len(message) > 700 {
+		t.Errorf("it says %s", message)
+	}
+}
+
+// TestAMarkWithoutAFailure: where the status reports none, an account that may write ControllerRevisions may have made the mark, so the rollout goes on, and the status
+// names the mark.
+func TestAMarkWithoutAFailure(t *testing.T) {
+	w := canary(t, judged)
+	w.failed[1] = &everynode.Failure{Number: 2, Undo: true, Wave: "canary", Message: "no"}
+	for range 2 {
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseSoaking, "canary")
+		w.say("UnconfirmedFailure", "ControllerRevision agent-v2 ")
+		w.restored = true
 	}
 }
 

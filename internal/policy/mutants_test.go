@@ -51,6 +51,8 @@ func mutants() []mutant {
 		{"a pull that fails does not count", "watch.go", "case p.Ready || p.Waiting != rollout.WaitingNone || !p.Scheduled", "case p.Ready || !p.Scheduled"},
 		{"what may be a pull has no limit", "watch.go", "w.uid != p.UID || w.pulled < mayPull", "w.uid != p.UID || w.pulled >= 0"},
 		{"the next pod has no time of its own for a pull", "watch.go", "w.uid, w.age, w.pulled, w.restarts, w.retried = p.UID, 0, 0,", "w.uid, w.age, w.restarts, w.retried = p.UID, 0,"},
+		{"the mark of a failure is not enough when the status is lost", "failure.go", "case mark != nil && r.knowsNothing():", "case mark != nil && r.knowsNothing() && r.s == nil:"},
+		{"the mark of a failure is enough when there is a status", "failure.go", "case mark != nil && r.knowsNothing():", "case mark != nil:"},
 		{"an undo that fails as well goes on", "failure.go", "r.holdReleased(rollout.WaitFailed)\n\tremedy", "remedy"},
 		{"a node that dies stops an undo", "watch.go", "w.before || r.undoing && !n.Ready {", "w.before {"},
 		{"the time in which a node is not ready counts in an undo", "watch.go", "n.Ready || !r.undoing && wentDown(", "n.Ready || wentDown("},

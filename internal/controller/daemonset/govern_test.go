@@ -95,9 +95,11 @@ func (w *world) commits() (marks []int64) {
 	return marks
 }
 
-func (r *rules) approve(wave, revision string) {
-	a := v1alpha1.RolloutApproval{Spec: v1alpha1.RolloutApprovalSpec{Policy: "p", Set: "ds", Wave: wave, Revision: revision, Decision: v1alpha1.Approve}}
-	a.Name, a.Namespace = "yes", "ns"
+func (r *rules) approve(wave, revision string) { r.decide(v1alpha1.Approve, wave, revision) }
+
+func (r *rules) decide(decision v1alpha1.Decision, wave, revision string) {
+	a := v1alpha1.RolloutApproval{Spec: v1alpha1.RolloutApprovalSpec{Policy: "p", Set: "ds", Wave: wave, Revision: revision, Decision: decision}}
+	a.Name, a.Namespace = map[v1alpha1.Decision]string{v1alpha1.Approve: "yes", v1alpha1.Retry: "again"}[decision], "ns"
 	r.Approvals = append(r.Approvals, a)
 }
 

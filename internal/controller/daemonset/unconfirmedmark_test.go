@@ -71,7 +71,7 @@ func TestACommittedMarkThatTheStatusDoesNotConfirm(t *testing.T) {
 }
 
 // A mark everynode.dev/failed on the target that the status does not confirm neither stops the rollout nor undoes it, and the status names the revision
-// and what to do, until the mark is removed.
+// and what to do, until the mark is removed. If the status was lost, the mark holds the revision until a user retries it, and nothing is undone.
 func TestAFailedMarkThatTheStatusDoesNotConfirm(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		w, r := governedWorld(t)
@@ -83,7 +83,14 @@ func TestAFailedMarkThatTheStatusDoesNotConfirm(t *testing.T) {
 			w.anotherLeader(r, nil)
 		}
 		w.passFor(30 * time.Second)
-		reported := slices.ContainsFunc(r.last().Blocking, func(b v1alpha1.Blocking) bool {
+		if lost {
+			if got := w.images("img:v2"); strings.Join(got, "") != "n1" || r.last().Phase != v1alpha1.PhaseFailed || !strings.Contains(r.last().Blocking[0].Message, everynode.Failed) {
+				t.Fatalf("%v have the target, %+v", got, r.last())
+			}
+			r.decide(v1alpha1.Retry, "", target.Name)
+			w.passFor(30 * time.Second)
+		}
+		reported := lost || slices.ContainsFunc(r.last().Blocking, func(b v1alpha1.Blocking) bool {
 			return b.Reason == "UnconfirmedFailure" && strings.Contains(b.Message, target.Name)
 		})
 		if got := w.images("img:v2"); strings.Join(got, "") != "n1" || r.last().Phase != v1alpha1.PhaseWaitingForApproval || !reported {
@@ -91,7 +98,7 @@ func TestAFailedMarkThatTheStatusDoesNotConfirm(t *testing.T) {
 		}
 		r.approve("canary", target.Name)
 		w.passFor(30 * time.Second)
-		if got := r.last(); got.Phase != v1alpha1.PhaseComplete || len(w.images("img:v2")) != 4 {
+		if got := r.last(); got.Phase != v1alpha1.PhaseComplete || len(w.images("img:v2")) != 4 || w.currentRevision().Annotations[everynode.Failed] != "" && lost {
 			t.Errorf("lost %t: phase %s, %v have the target", lost, got.Phase, w.images("img:v2"))
 		}
 	}
