@@ -77,3 +77,43 @@ func TestThePullReachesTheCache(t *testing.T) {
 		t.Errorf("the cache has %d", got.Pull)
 	}
 }
+
+// TestHowContainersEnded: of the first container that does not run, how it last ended.
+func TestHowContainersEnded(t *testing.T) {
+	ended := func(code int32, reason string) *corev1.ContainerStateTerminated {
+		return &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}
+	}
+	works := corev1.ContainerStatus{Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	works.LastTerminationState.Terminated = ended(7, "Error") // long ago
+	waits := corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}
+	crashes := waits
+	crashes.LastTerminationState.Terminated = ended(1, "Error")
+	for name, c := range map[string]struct {
+		init, main []corev1.ContainerStatus
+		code       int32
+		reason     string
+		is         bool
+	}{
+		"works":      {main: []corev1.ContainerStatus{works}},
+		"waits":      {main: []corev1.ContainerStatus{works, waits}},
+		"crashes":    {main: []corev1.ContainerStatus{works, crashes}, code: 1, reason: "Error", is: true},
+		"has ended":  {main: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: ended(137, "OOMKilled")}}}, code: 137, reason: "OOMKilled", is: true},
+		"init fails": {init: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: ended(2, "")}}}, main: []corev1.ContainerStatus{waits}, code: 2, is: true},
+		"init done":  {init: []corev1.ContainerStatus{{Ready: true, State: corev1.ContainerState{Terminated: ended(0, "Completed")}}}, main: []corev1.ContainerStatus{waits}},
+		"another":    {main: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: ended(9, "Unheard")}}}, code: 9, is: true},
+	} {
+		rec, _ := PodFrom(&corev1.Pod{Status: corev1.PodStatus{InitContainerStatuses: c.init, ContainerStatuses: c.main}})
+		if rec.ExitCode != c.code || rec.Ended.String() != c.reason || (rec.Ended != rollout.NotEnded) != c.is {
+			t.Errorf("%s: code %d, reason %q (%d)", name, rec.ExitCode, rec.Ended, rec.Ended)
+		}
+	}
+	x := newFixture(t).x
+	rec := pod("ds", "a", "")
+	rec.UID, rec.RV = "a", "1"
+	x.PutPod(rec)
+	rec.RV, rec.Ended, rec.ExitCode = "2", rollout.EndingFor("Error"), 3
+	x.PutPod(rec)
+	if got := x.pods["a"].pod(); got.ExitCode != 3 || got.Ended != rec.Ended {
+		t.Errorf("the cache has %d and %q", got.ExitCode, got.Ended)
+	}
+}

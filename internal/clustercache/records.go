@@ -55,6 +55,9 @@ type Pod struct {
 	Waiting  rollout.Waiting
 	Pull     rollout.Pull
 	Restarts uint16
+	// Ended is why a container that does not run last ended, and ExitCode its code.
+	Ended    rollout.Ending
+	ExitCode int32
 	// Facts are what only the pod's dialect needs to know; nil for pods of most dialects.
 	Facts *dialect.PodFacts
 }
@@ -103,7 +106,26 @@ func PodFrom(p *corev1.Pod) (rec Pod, ok bool) {
 	}
 	rec.Waiting, rec.Restarts = startsOf(p)
 	rec.Pull = pullOf(p)
+	rec.Ended, rec.ExitCode = endOf(p)
 	return rec, true
+}
+
+// endOf is how the first container of a pod that does not run has ended, if it has run.
+func endOf(p *corev1.Pod) (rollout.Ending, int32) {
+	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range statuses {
+			s := &statuses[i]
+			switch t := s.State.Terminated; {
+			case s.State.Running != nil && s.Ready, t != nil && t.ExitCode == 0 && s.Ready:
+			case t != nil:
+				return rollout.EndingFor(t.Reason), t.ExitCode
+			case s.LastTerminationState.Terminated != nil:
+				t = s.LastTerminationState.Terminated
+				return rollout.EndingFor(t.Reason), t.ExitCode
+			}
+		}
+	}
+	return rollout.NotEnded, 0
 }
 
 // pullOf reports whether a pod waits for an image. Kubelet has no reason for that: a container that it has yet to create waits because of ContainerCreating, or in a pod with

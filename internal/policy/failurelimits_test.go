@@ -190,6 +190,20 @@ func TestWaveDeadlineWhileNodesJoin(t *testing.T) {
 	w.want("", v1alpha1.PhaseSoaking, "canary")
 }
 
+// The status keeps how a container of the pod ended, also when the pod is gone after the undo.
+func TestTheExitCodeOfAFailedNode(t *testing.T) {
+	w := canary(t, judgedStrictly())
+	w.fails("a", func(p *rollout.Pod) { p.Restarts, p.Ended, p.ExitCode = 4, rollout.EndingFor("OOMKilled"), 137 })
+	for range 3 {
+		w.pass(time.Second)
+		w.roll()
+	}
+	failed := w.last.Waves[0].FailedNodes
+	if len(failed) != 1 || failed[0].ExitCode == nil || *failed[0].ExitCode != 137 || failed[0].ExitReason != "OOMKilled" || w.have(1) != "" {
+		t.Errorf("%+v, %q have the revision", failed, w.have(1))
+	}
+}
+
 // The next process measures the analyses of a wave again before it waits for the approval: that is the same wait.
 func TestNoticeOfAWaitThatIsMeasuredAgain(t *testing.T) {
 	w := observed(t, strings.Replace(analysed, "soak: 10m,", "soak: 1m, after: [{type: Approval}],", 1))

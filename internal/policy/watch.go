@@ -354,6 +354,10 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 	p := r.podOf(n)
 	if p != nil {
 		out.Pod = p.Name
+		if p.Ended != rollout.NotEnded {
+			code := p.ExitCode
+			out.ExitCode, out.ExitReason = &code, p.Ended.String()
+		}
 		switch {
 		case n.Ready && !p.Ready && !w.retried && p.Waiting != rollout.WaitingNone && f.Waiting&(1<<p.Waiting) != 0:
 			out.Reason = p.Waiting.String()

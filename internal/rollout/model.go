@@ -251,7 +251,10 @@ type Pod struct {
 	Waiting   Waiting
 	Pull      Pull
 	Recreates uint8
-	Restarts  uint16
+	// Ended is why a container of the pod that does not run last ended, and ExitCode its code; as Waiting, this is for rollout policies.
+	Ended    Ending
+	ExitCode int32
+	Restarts uint16
 }
 
 // Announced is what a pod announces about a newer revision; the zero value is not an announcement.

@@ -35,6 +35,36 @@ func WaitingFor(reason string) Waiting {
 	return Waiting(max(slices.Index(waitingReasons(), reason), 0))
 }
 
+// Ending is why a container ended. The zero value is that none has.
+type Ending uint8
+
+// The Endings that are not in endingReasons.
+const (
+	NotEnded   Ending = iota
+	EndedOther        // for a reason without a name here
+)
+
+// endingReasons are the reasons that kubelet and the runtimes give, from EndedOther+1 on.
+func endingReasons() []string {
+	return []string{"", "", "Completed", "Error", "OOMKilled", "StartError", "ContainerCannotRun", "ContainerStatusUnknown", "DeadlineExceeded"}
+}
+
+// EndingFor returns the value for the reason of a container that has ended.
+func EndingFor(reason string) Ending {
+	if reason == "" {
+		return EndedOther
+	}
+	return Ending(max(slices.Index(endingReasons(), reason), int(EndedOther)))
+}
+
+// String returns the reason; empty if none has ended, and for another one.
+func (e Ending) String() string {
+	if all := endingReasons(); int(e) < len(all) {
+		return all[e]
+	}
+	return ""
+}
+
 // Pull is whether a pod waits until its node has pulled an image for the first start of a container. The zero value is that it may.
 type Pull uint8
 

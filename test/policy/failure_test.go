@@ -113,7 +113,7 @@ func (s *stage) failsWith(image string, kill bool) {
 	if strings.TrimSuffix(out, "0") != image {
 		s.t.Errorf("the template and the number of updated nodes are %q, want %s and 0", out, image)
 	}
-	if out, err := s.Plugin("status", s.dialect.argument()); err != nil || !strings.Contains(out, "FAILED NODE") || !strings.Contains(out, "kubectl logs -n "+s.Name) {
+	if out, err := s.Plugin("status", s.dialect.argument()); err != nil || !strings.Contains(out, "FAILED NODE") || !strings.Contains(out, "does not exist any more") && !strings.Contains(out, "kubectl logs -n "+s.Name) {
 		s.t.Errorf("status prints (%v):\n%s", err, out)
 	}
 }

@@ -138,7 +138,15 @@ type FailedNode struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// Pod is the name of the pod; empty if the node has none.
+	// Pod is the name of the pod; empty if the node has none. After an undo, the pod does not exist any more.
 	// +optional
 	Pod string `json:"pod,omitempty"`
+
+	// ExitCode is the code with which a container of the pod last ended, if one has.
+	// +optional
+	ExitCode *int32 `json:"exitCode,omitempty"`
+
+	// ExitReason is the reason of that, as the pod shows it, for example OOMKilled.
+	// +optional
+	ExitReason string `json:"exitReason,omitempty"`
 }

@@ -4,8 +4,11 @@ package explain
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -20,6 +23,14 @@ func (s *subject) governed() []Value {
 	values := []Value{{"policy", r.Headline()}}
 	if s.at < len(g.Waves) && g.Waves[s.at] >= 0 {
 		values = append(values, Value{"wave", s.wave(g.Waves[s.at])})
+	}
+	if of, wave := r.FailedOn(s.seen().Name); of != nil {
+		text := fmt.Sprintf("the revision failed here in wave %s: %s", wave, of.Reason)
+		if of.ExitCode != nil {
+			text += ", exit code " + inspect.Exit(of)
+		}
+		exists := slices.ContainsFunc(s.seen().Pods, func(p rollout.Pod) bool { return p.Name == of.Pod })
+		values = append(values, Value{"failed", strings.TrimSpace(text + ". " + of.Message)}, Value{"log", r.Log(of, exists)})
 	}
 	if why := g.HeldBy(s.seen().Name, s.m.Labels[s.at]); s.verdict().Kind == rollout.WaitGroup && why != "" {
 		return append(values, Value{"waits", why})

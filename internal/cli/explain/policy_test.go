@@ -54,6 +54,15 @@ func analysed() string {
 		"reason: Analysis, message: The analysis errors has no answer. The provider cannot be reached.", 1)
 }
 
+// failed is governed after the undo of a revision that failed on node-1 and node-3. The pod of node-1 still exists.
+func failed() string {
+	nodes := `failed: 2, failedNodes: [{name: node-1, reason: CrashLoopBackOff, message: A container of pod agent-node-1-7c9 waits because of CrashLoopBackOff., pod: agent-node-1-7c9, exitCode: 1, exitReason: Error}, {name: node-3, reason: ImagePullBackOff, message: A container waits., pod: agent-gone}],`
+	text := strings.Replace(governed("failure: {action: Undo}", "Failed"), "name: canary, nodes: 2, updated: 2, available: 2, phase: WaitingForApproval,", "name: canary, nodes: 2, updated: 2, available: 0, phase: Rolling, "+nodes, 1)
+	text = strings.Replace(text, `waitingSince: "2026-03-01T11:42:00Z"`, `rollingSince: "2026-03-01T11:42:00Z"`, 1)
+	text = strings.Replace(text, "next: {action: Approve}", "rejectedRevision: agent-7c9d5f6b8\n    failure: {wave: canary, action: Undo, message: Wave canary failed.}", 1)
+	return strings.Replace(text, "reason: Approval, message: The wave canary is complete and needs a RolloutApproval for revision agent-7c9d5f6b8.", "reason: Failed, message: Wave canary failed. The nodes have returned to the committed revision.", 1)
+}
+
 func TestPolicies(t *testing.T) {
 	waiting := governed("", "WaitingForApproval")
 	for name, c := range map[string]struct {
@@ -66,6 +75,8 @@ func TestPolicies(t *testing.T) {
 		"policy-suspended": {"node-6 agent", []string{strings.Replace(governed("suspend: true", "Suspended"), "after: [{type: Approval}]", "soak: 0s", 1)}},
 		"policy-conflict":  {"node-6 agent", []string{waiting, strings.Replace(waiting, "name: agents", "name: others", 1)}},
 		"policy-analysis":  {"node-3 agent", []string{analysed()}},
+		"policy-failed":    {"node-1 agent", []string{failed()}},
+		"policy-undone":    {"node-3 agent", []string{failed()}},
 		"policy-gone":      {"node-6 agent", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

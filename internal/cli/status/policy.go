@@ -45,7 +45,8 @@ func setArgument(r *inspect.PolicyReport) string {
 }
 
 // policy prints what the rollout policy of the set reports.
-func (s *status) policy(w io.Writer, r *inspect.PolicyReport) error {
+func (s *status) policy(w io.Writer, all *inspect.Report) error {
+	r := all.Policy
 	if r == nil {
 		return nil
 	}
@@ -77,7 +78,7 @@ func (s *status) policy(w io.Writer, r *inspect.PolicyReport) error {
 	if err := s.analyses(w, r); err != nil {
 		return err
 	}
-	return s.failedNodes(w, r)
+	return s.failedNodes(w, all)
 }
 
 // analyses prints what was measured, and what is allowed.
@@ -104,18 +105,20 @@ func (s *status) analyses(w io.Writer, r *inspect.PolicyReport) error {
 }
 
 // failedNodes prints the nodes on which the revision has failed, with the command that shows the log of each pod.
-func (s *status) failedNodes(w io.Writer, r *inspect.PolicyReport) error {
-	rows := [][]string{{"FAILED NODE", "WAVE", "REASON", "MESSAGE", "LOG"}}
-	hidden := 0
+func (s *status) failedNodes(w io.Writer, all *inspect.Report) error {
+	rows := [][]string{{"FAILED NODE", "WAVE", "REASON", "EXIT", "MESSAGE", "LOG"}}
+	r, hidden, exists := all.Policy, 0, map[string]bool{}
+	for i := range all.Nodes {
+		for k := range all.Nodes[i].Pods {
+			exists[all.Nodes[i].Pods[k].Name] = true
+		}
+	}
 	for i := range r.Waves {
 		wave := &r.Waves[i]
 		hidden += int(wave.Failed) - len(wave.FailedNodes)
-		for _, n := range wave.FailedNodes {
-			log := "-"
-			if n.Pod != "" {
-				log = fmt.Sprintf("kubectl logs -n %s %s --all-containers --previous", r.Namespace, n.Pod)
-			}
-			rows = append(rows, []string{n.Name, wave.Name, n.Reason, n.Message, log})
+		for k := range wave.FailedNodes {
+			n := &wave.FailedNodes[k]
+			rows = append(rows, []string{n.Name, wave.Name, n.Reason, inspect.Exit(n), n.Message, r.Log(n, exists[n.Pod])})
 		}
 	}
 	if len(rows) == 1 {

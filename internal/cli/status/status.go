@@ -139,7 +139,7 @@ func (s *status) screen(w io.Writer, sight *inspect.Observation, r *inspect.Repo
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("printing: %w", err)
 	}
-	if err := s.policy(w, r.Policy); err != nil {
+	if err := s.policy(w, r); err != nil {
 		return err
 	}
 	if s.Wide() {
