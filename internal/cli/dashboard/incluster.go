@@ -4,6 +4,7 @@ package dashboard
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/netutil"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -26,6 +28,9 @@ const InCluster = "dashboard"
 // requestPatience is the timeout of a request that is not a stream.
 const requestPatience = 5 * time.Minute
 
+// mostConnections is the maximum number of connections: each needs memory before anyone has signed in on it. More of them wait.
+const mostConnections = 1000
+
 // inCluster is the command line of the dashboard in the cluster.
 type inCluster struct {
 	*options.Options
@@ -35,6 +40,8 @@ type inCluster struct {
 	certFile, keyFile string
 	apiServer, caFile string
 	sessions          int
+	// most is the maximum number of connections; 0 is mostConnections.
+	most int
 }
 
 // NewInCluster returns the command that serves the dashboard to many users, each with the rights of their own token. verbs makes the whole program kubectl everynode.
@@ -147,7 +154,14 @@ func (a *inCluster) serve(ctx context.Context, listener net.Listener, pair *cert
 	web := newWeb(ctx, p.handler())
 	web.WriteTimeout = requestPatience
 	web.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: pair.GetCertificate}
-	return serve(ctx, listener, web)
+	return serve(ctx, netutil.LimitListener(listener, a.connections()), web)
+}
+
+func (a *inCluster) connections() int {
+	if a.most > 0 {
+		return a.most
+	}
+	return mostConnections
 }
 
 // portal returns the portal for the users of a cluster.
@@ -156,7 +170,7 @@ func (a *inCluster) portal(ctx context.Context, clients func(token string) (*opt
 		gate: gate{scheme: "https", elsewhere: "this host is not one of the dashboard: use another URL, or add the host to --hosts", ownHost: func(host string) bool {
 			return slices.Contains(a.hosts, strings.TrimSuffix(strings.ToLower(host), ":443"))
 		}},
-		o: a.Options, verbs: a.verbs, clients: clients, ctx: ctx, reviews: make(chan struct{}, mostReviews), turns: newTurns(), pace: checkPace, most: a.sessions,
-		sessions: map[sessionKey]*session{},
+		o: a.Options, verbs: a.verbs, clients: clients, ctx: ctx, reviews: newTurnsOf(turnLimits{mostReviews, mostReviewsOfClient, mostReviewsWaiting}), turns: newTurns(), pace: checkPace, most: a.sessions,
+		sessions: map[sessionKey]*session{}, refused: map[[sha256.Size]byte]time.Time{},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -34,9 +35,16 @@ const (
 	// reviewPatience is the timeout of a token review, startPatience the timeout of the first read of the cluster.
 	reviewPatience = 10 * time.Second
 	startPatience  = time.Minute
-	// mostReviews is the maximum number of tokens that are checked at a time, mostOfUser that of sessions of one user.
-	mostReviews = 8
-	mostOfUser  = 3
+	// mostReviews is the maximum number of tokens that are checked at a time, mostReviewsOfClient that of those of one address: the others are left for other clients.
+	// mostReviewsWaiting is how many more of one address wait. The tokens of sessions are checked apart from these.
+	mostReviews         = 8
+	mostReviewsOfClient = 6
+	mostReviewsWaiting  = 32
+	// refusedFor is how long a token that the cluster has not accepted is not checked again, mostRefused how many of these are remembered.
+	refusedFor  = 10 * time.Second
+	mostRefused = 1000
+	// mostOfUser is the maximum number of sessions of one user.
+	mostOfUser = 3
 	// mostOfSession is the maximum number of entries that a session records.
 	mostOfSession = mostEntries / 4
 	// anonymous is the user of requests without credentials.
@@ -62,8 +70,9 @@ type portal struct {
 	// clients returns clients with the rights of a token.
 	clients func(token string) (*options.Clients, error)
 	// ctx is the context of the program: sessions outlive the request that begins them.
-	ctx     context.Context
-	reviews chan struct{}
+	ctx context.Context
+	// reviews are the places of checks of tokens without a session, which take turns by the addresses of clients.
+	reviews *turns
 	// turns are the places of plans, of all sessions.
 	turns *turns
 	// pace is the time between two checks of a session, most the maximum number of sessions.
@@ -72,7 +81,9 @@ type portal struct {
 
 	mu       sync.Mutex
 	sessions map[sessionKey]*session
-	running  sync.WaitGroup
+	// refused is when tokens were not accepted, by their digests.
+	refused map[[sha256.Size]byte]time.Time
+	running sync.WaitGroup
 }
 
 // sessionKey names a session: the digest of a token, and the namespace to show, which is empty for all.
@@ -98,15 +109,15 @@ type session struct {
 	used     time.Time
 }
 
-// enter returns the session of a token and a namespace. It begins it if there is none. leave must be called.
-func (p *portal) enter(ctx context.Context, token, namespace string) (s *session, leave func(), err error) {
+// enter returns the session of a token and a namespace, for a client. It begins it if there is none. leave must be called.
+func (p *portal) enter(ctx context.Context, client, token, namespace string) (s *session, leave func(), err error) {
 	key := sessionKey{sha256.Sum256([]byte(token)), namespace}
 	if s = p.join(key); s == nil {
 		clients, err := p.clients(token)
 		if err != nil {
 			return nil, nil, err
 		}
-		user, err := p.review(ctx, clients)
+		user, err := p.admit(ctx, client, token, clients)
 		if err == nil {
 			s, err = p.begin(key, user, clients)
 		}
@@ -330,16 +341,53 @@ func (p *portal) idle(s *session, now time.Time) bool {
 	return true
 }
 
+// admit asks the cluster whose token it is, when it is the turn of the client, unless the cluster has just not accepted the token. So a client with wrong tokens does not keep
+// others from signing in.
+func (p *portal) admit(ctx context.Context, client, token string, clients *options.Clients) (user string, err error) {
+	digest := sha256.Sum256([]byte(token))
+	if p.hasRefused(digest) {
+		return "", errToken
+	}
+	bounded, cancel := context.WithTimeout(ctx, reviewPatience)
+	defer cancel()
+	release, err := p.reviews.take(bounded, client)
+	switch {
+	case errors.Is(err, errNoTurn):
+		return "", errFull
+	case err != nil:
+		return "", errNoCluster
+	}
+	defer release()
+	if user, err = p.review(ctx, clients); errors.Is(err, errToken) {
+		p.refuse(digest)
+	}
+	return user, err
+}
+
+func (p *portal) hasRefused(digest [sha256.Size]byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, known := p.refused[digest]
+	return known && p.o.Now().Sub(at) < refusedFor
+}
+
+// refuse remembers a token that was not accepted.
+func (p *portal) refuse(digest [sha256.Size]byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.o.Now()
+	if len(p.refused) >= mostRefused {
+		maps.DeleteFunc(p.refused, func(_ [sha256.Size]byte, at time.Time) bool { return now.Sub(at) >= refusedFor })
+	}
+	if len(p.refused) < mostRefused {
+		p.refused[digest] = now
+	}
+}
+
 // review asks the cluster whose token it is.
 func (p *portal) review(ctx context.Context, clients *options.Clients) (user string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewPatience)
 	defer cancel()
-	select {
-	case p.reviews <- struct{}{}:
-		defer func() { <-p.reviews }()
-	case <-ctx.Done():
-		return "", errNoCluster
-	}
 	answer, err := clients.Kubernetes.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsUnauthorized(err):

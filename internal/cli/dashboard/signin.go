@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,7 +61,7 @@ func (p *portal) within(next func(http.ResponseWriter, *http.Request, *session))
 			refuse(w, r, err)
 			return
 		}
-		s, leave, err := p.enter(r.Context(), token, namespaceOf(r))
+		s, leave, err := p.enter(r.Context(), clientOf(r), token, namespaceOf(r))
 		if err != nil {
 			refuse(w, r, err)
 			return
@@ -71,6 +72,23 @@ func (p *portal) within(next func(http.ResponseWriter, *http.Request, *session))
 		defer context.AfterFunc(s.ctx, cancel)()
 		next(w, r.WithContext(ctx), s)
 	}
+}
+
+// clientOf is the address of a client; of IPv6 the network, in which a client has any number of addresses. Behind a proxy it is that of the proxy.
+func clientOf(r *http.Request) string {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	address := from.Addr().Unmap().WithZone("")
+	if address.Is4() {
+		return address.String()
+	}
+	network, err := address.Prefix(64)
+	if err != nil {
+		return address.String()
+	}
+	return network.String()
 }
 
 // credential returns the token of a request. A proxy that authenticates users sends it in the header; then no cookie counts.
@@ -123,7 +141,7 @@ func (p *portal) postSession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if body.Token != "" {
-		if err := p.check(r.Context(), body.Token); err != nil {
+		if err := p.check(r.Context(), clientOf(r), body.Token); err != nil {
 			refuse(w, r, err)
 			return
 		}
@@ -134,7 +152,7 @@ func (p *portal) postSession(w http.ResponseWriter, r *http.Request) {
 }
 
 // check returns an error if a token cannot be used.
-func (p *portal) check(ctx context.Context, token string) error {
+func (p *portal) check(ctx context.Context, client, token string) error {
 	if !isToken(token) {
 		return errToken
 	}
@@ -145,7 +163,7 @@ func (p *portal) check(ctx context.Context, token string) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.review(ctx, clients)
+	_, err = p.admit(ctx, client, token, clients)
 	return err
 }
 

@@ -27,6 +27,7 @@ var errNoTurn = errors.New("the dashboard makes as many plans as it may: try aga
 // turns are the places of plans. The owners take turns: a place that becomes free goes to the waiting owner who has the fewest, so no owner can keep another from planning. An
 // owner is a user, or the namespace of service accounts, of which its owner can create any number.
 type turns struct {
+	turnLimits
 	mu sync.Mutex
 	// held is how many places each owner has.
 	held map[string]int
@@ -40,7 +41,13 @@ type turn struct {
 	given chan struct{}
 }
 
-func newTurns() *turns { return &turns{held: map[string]int{}} }
+// turnLimits are the maximum numbers of places, of those of one owner, and of the requests of one owner that wait.
+type turnLimits struct{ most, mostOfOwner, mostWaiting int }
+
+// newTurns returns the places of plans.
+func newTurns() *turns { return newTurnsOf(turnLimits{mostPlans, mostPlansOfOwner, mostWaiting}) }
+
+func newTurnsOf(limits turnLimits) *turns { return &turns{turnLimits: limits, held: map[string]int{}} }
 
 // take waits for a place. release must be called.
 func (t *turns) take(ctx context.Context, owner string) (release func(), err error) {
@@ -73,7 +80,7 @@ func (t *turns) ask(owner string) (*turn, error) {
 			waiting++
 		}
 	}
-	if waiting >= mostWaiting {
+	if waiting >= t.mostWaiting {
 		return nil, errNoTurn
 	}
 	own := &turn{owner, make(chan struct{})}
@@ -104,11 +111,11 @@ func (t *turns) give() {
 			total += n
 		}
 		for i, w := range t.waiting {
-			if n := t.held[w.owner]; n < mostPlansOfOwner && (next < 0 || n < t.held[t.waiting[next].owner]) {
+			if n := t.held[w.owner]; n < t.mostOfOwner && (next < 0 || n < t.held[t.waiting[next].owner]) {
 				next = i
 			}
 		}
-		if next < 0 || total >= mostPlans {
+		if next < 0 || total >= t.most {
 			return
 		}
 		own := t.waiting[next]
