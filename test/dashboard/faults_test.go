@@ -6,14 +6,18 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kuberuntime "k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"everynode.dev/everynode/internal/testing/fakecluster"
 	"everynode.dev/everynode/test/chrome"
@@ -195,5 +199,29 @@ func TestWhatAUserMayNotDo(t *testing.T) {
 	b.accessible("what a user may not do")
 	b.Does("a plan", chrome.Press(chrome.Find(".foresight summary")), chrome.Enter(".foresight input.wide", "registry.example/agent:3"), chrome.Press(chrome.Find(".foresight button[type=submit]")),
 		chrome.Until(chrome.Find("[data-plan] button.main")+`?.disabled && document.querySelector("[data-plan] .denied").innerText.includes("You may not do that: ")`))
+	b.Quiet()
+}
+
+// hurried makes long waits short.
+const hurried = `((wait) => { window.setTimeout = (f, ms) => wait(f, ms >= 5000 ? 200 : ms); })(window.setTimeout.bind(window))`
+
+// TestRightsThatChange: a page that stays open notices that a user has got a right, and that a user has lost it.
+func TestRightsThatChange(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "oou", set)
+	var denied atomic.Bool
+	cluster.Kubernetes.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, kuberuntime.Object, error) {
+		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: !denied.Load()}}, nil
+	})
+	base, _, _ := strings.Cut(address, "#")
+	pause := chrome.Named(".actions > button", "pause")
+	b.Does("a user with all rights", log.Enable(), chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"), chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(hurried).Do(ctx)
+		return err
+	}), chromedp.Navigate("about:blank"), chromedp.Navigate(base+"#/set/default/ads/"+set), chrome.Until(pause+" && !"+pause+".disabled"))
+	denied.Store(true)
+	b.Does("without them", chrome.Until(pause+`.disabled && `+pause+`.title.startsWith("You may not do that: ")`))
+	denied.Store(false)
+	b.Does("with them again", chrome.Until("!"+pause+".disabled"))
 	b.Quiet()
 }

@@ -30,18 +30,36 @@ function readRights(path: string): Promise<Record<string, string>> {
   return answer;
 }
 
-/** useRights returns why the user may not use verbs: by verb, and for rights, as right:change-policy. */
+/** staleAfter is how long rights are used before they are asked for again, in milliseconds. */
+const staleAfter = 60_000;
+
+/** useRights returns why the user may not use verbs: by verb, and for rights, as right:change-policy. They are asked for again from time to time, and when the window is visible again. */
 export function useRights(namespace: string, set: string): Record<string, string> | undefined {
   const [rights, setRights] = useState<Record<string, string>>();
   useEffect(() => {
     let left = false, timer = 0;
-    const ask = () => void readRights("rights" + query({ namespace, set })).then((all) => left || setRights(all), () => {
-      timer = left ? 0 : window.setTimeout(ask, 6000); // until it is known, the buttons are disabled
-    });
+    const ask = () => {
+      clearTimeout(timer);
+      if (left || document.hidden) {
+        return; // in the background nothing is read
+      }
+      const again = (after: number) => {
+        clearTimeout(timer);
+        timer = left ? 0 : window.setTimeout(ask, after);
+      };
+      void readRights("rights" + query({ namespace, set })).then((all) => {
+        if (!left) {
+          setRights(all);
+        }
+        again(staleAfter);
+      }, () => again(6000)); // until it is known, the buttons are disabled
+    };
     ask();
+    document.addEventListener("visibilitychange", ask);
     return () => {
       left = true;
       clearTimeout(timer);
+      document.removeEventListener("visibilitychange", ask);
     };
   }, [namespace, set]);
   return rights;
