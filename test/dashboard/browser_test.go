@@ -98,7 +98,7 @@ func TestSmokeBrowser(t *testing.T) {
 		chrome.Until(`document.querySelector(".found")?.innerText.startsWith("`+s.Nodes[pictured-1]+`: the pod is old; the update budget is used up")`), chrome.Enter(".tools input[type=search]", " "))
 	b.Does("why a node waits", chrome.Press(chrome.Find(".cell.g3")), chrome.Until(`(document.querySelector(".panel")?.innerText || "").includes("ImagePull")`),
 		chrome.Until(`document.querySelector(".panel").innerText.includes("`+harness.BrokenImage+`")`), chrome.Until(`[...document.querySelectorAll(".panel td")].some((e) => e.innerText === "Ready")`),
-		chrome.Until("!"+chrome.Named(".actions > button", "undo")+".disabled"))
+		chrome.Until("!"+chrome.Named(".actions > button", "undo")+".disabled"), chrome.Until(shows(".panel [data-next]", "Next: its pod becomes available.")))
 	b.picture("dashboard-set", 1400)
 	b.accessible("a set")
 	b.Does("the rules", chrome.Press(chrome.Find(`.panel p:last-of-type button`)), chrome.Until(`document.querySelector(".panel").innerText.includes("kubectl everynode explain-node")`))
@@ -106,7 +106,7 @@ func TestSmokeBrowser(t *testing.T) {
 
 	b.Does("a plan", chrome.Press(chrome.Find(".foresight summary")), chromedp.WaitVisible(".foresight input.wide"),
 		chrome.Enter(".foresight input.wide", harness.Image2), chrome.Press(chrome.Find(".foresight button[type=submit]")),
-		chromedp.WaitVisible(`[data-plan="shown"]`), chrome.Until(`document.querySelector("[data-plan]").innerText.includes("60 recreate")`))
+		chromedp.WaitVisible(`[data-plan="shown"]`), chrome.Until(`document.querySelector("[data-plan]").innerText.includes("60 recreate")`), chrome.Until(`document.querySelector("ul.legend")?.innerText.trim() === "R recreate 60"`)) // and not those that are not in the picture
 	b.Does("another image than the plan's", chrome.Enter(".foresight input.wide", harness.BrokenImage+"-2"),
 		chrome.Until(chrome.Find("[data-plan] button.main")+`.disabled && document.querySelector("[data-plan]").innerText.includes("show it again")`),
 		chrome.Enter(".foresight input.wide", harness.Image2), chrome.Until("!"+chrome.Find("[data-plan] button.main")+".disabled"))

@@ -95,10 +95,13 @@ export function lookOf(f: Foreseen, node: string): { tone: string; glyph: string
   return { tone, glyph, says: () => `${n.name}: ${n.verdict}${when}: ${n.message}` };
 }
 
-/** PlanLegend says what the cells of a plan mean, and how many there are of each. */
-export function PlanLegend({ of: f }: { of: Foreseen }) {
+/** PlanLegend says what the cells of a plan mean, and how many of those that are shown there are of each. */
+export function PlanLegend({ of: f, cells }: { of: Foreseen; cells: Map<string, Cell> }) {
   const found = new Map<string, Look & { count: number }>();
   for (const n of f.plan.nodes) {
+    if (!cells.has(n.name)) {
+      continue;
+    }
     const look = stageOf(f, n), before = found.get(look.name);
     found.set(look.name, { ...look, count: (before?.count || 0) + 1 });
   }

@@ -84,7 +84,7 @@ function Summary({ head, details, revisions }: { head: Head; details?: Details; 
           {head.budget.usedByUnreachable ? `, ${head.budget.usedByUnreachable} by nodes that are not ready` : ""}</dd></div>
         <div><dt>Restarts</dt><dd>{r.new} in {r.newPods} new pods, {r.old} in {r.oldPods} old ones</dd></div>
         {head.policy && head.state === "rolling" && head.secondsLeft !== undefined && <div><dt>At this speed</dt><dd>about {span(head.secondsLeft)} left</dd></div>}
-        {head.waves && !head.policy && <div><dt>Waves</dt><dd>{head.waves.done} of {head.waves.total}, of {head.waves.size} nodes</dd></div>}
+        {head.waves && !head.policy && <div><dt>Waves of the budget</dt><dd>{head.waves.done} of {head.waves.total}, of {head.waves.size} nodes</dd></div>}
       </dl>
       {(head.problems || []).map((text) => <p key={text} class="warning">{text}</p>)}
       {head.policy?.failure?.message && <p class="warning">The revision has failed: {head.policy.failure.message}</p>}
@@ -206,7 +206,7 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select }: Fle
       </form>
       {found && cells.get(found) ? <p class="found" role="status">{tileOf(cells.get(found)!, foreseen).says()}.</p>
         : <p class="hint">Choose a node, or type its name, to see why it waits.</p>}
-      {foreseen ? <PlanLegend of={foreseen} /> : <div class="legend" role="group" aria-label="Show only">
+      {foreseen ? <PlanLegend of={foreseen} cells={cells} /> : <div class="legend" role="group" aria-label="Show only">
         {[...groups, { name: "node not ready", glyph: notReady }].map((g, i) => counts[i] > 0 && (
           <button key={g.name} type="button" aria-pressed={only === i} onClick={() => setOnly(only === i ? undefined : i)}>
             <span class={"mark " + (i === 7 ? "x" : "g" + i)} aria-hidden="true">{g.glyph}</span> {g.name} {counts[i]}
@@ -273,7 +273,7 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
       {cell ? <p><span class={"mark g" + groupOf(cell.v)} aria-hidden="true">{groups[groupOf(cell.v)].glyph}</span> <b>{cell.v}</b>: <bdi>{reasonOf(cell)}</bdi>.
         {cell.c && " It uses the budget."}{cell.x && ` The node is not ready for ${span(Date.now() / 1000 - cell.x)}.`}</p> : <p>The set needs no pod there any more.</p>}
       {wave && <p>Wave: {wave.name}, which is {wave.phase}: {wave.available} of {wave.nodes} nodes updated and available.</p>}
-      <p data-next aria-busy={!current}>Next: {next}.</p>
+      <p data-next aria-busy={!current}>Next: {next}{current && "."}</p>
       {(cell?.p || []).map((p) => <p key={p.name}>{p.name}: {p.state}, revision <code>{p.revision}</code>, {p.restarts || 0} restarts</p>)}
       {details && <Fragment>
         {details.error && <p class="warning">{details.error}</p>}
