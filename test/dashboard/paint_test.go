@@ -42,14 +42,15 @@ const changesPerSecond = 100
 const painted = `new MutationObserver((_, o) => document.querySelector(".picture") && (o.disconnect(), requestAnimationFrame(() => requestAnimationFrame(() => window.paintedAt = performance.now())))).observe(document, {childList: true, subtree: true})`
 
 // countFrames counts the frames from now on. A frame is due every 16.7 ms: if the next one comes later, those in between were dropped.
-const countFrames = `window.counted = {due: 0, dropped: 0, longest: 0}; ((last) => requestAnimationFrame(function next(now) {
+const countFrames = `window.counted = {due: 0, dropped: 0, longest: 0}; ((last, counted) => requestAnimationFrame(function next(now) {
+	if (counted !== window.counted) return;
 	if (last) {
 		const due = Math.max(1, Math.round((now - last) * 60 / 1000));
 		counted.due += due, counted.dropped += due - 1, counted.longest = Math.max(counted.longest, now - last);
 	}
 	last = now;
 	requestAnimationFrame(next);
-}))(0)`
+}))(0, window.counted)`
 
 // frames are what was counted; Longest is in milliseconds.
 type frames struct{ Due, Dropped, Longest float64 }
@@ -58,7 +59,8 @@ type frames struct{ Due, Dropped, Longest float64 }
 var docs = flag.String("docs", "", "measure at full size, and write what comes out into the documents of this directory")
 
 // figures are what is measured of a page: times in milliseconds, sizes in KiB, dropped in percent of the frames that were due.
-type figures struct{ first, picture, page, rate, changes, computed, dropped, longest float64 }
+// rest are the frames dropped in the same run while nothing changes: that is the share of the machine.
+type figures struct{ first, picture, page, rate, changes, computed, dropped, rest, longest float64 }
 
 // measurement is everything that is measured.
 type measurement struct {
@@ -93,6 +95,9 @@ func TestMeasure(t *testing.T) {
 		return
 	}
 	t.Log("\n" + m.section())
+	if err := m.judgeWork(); err != nil {
+		t.Error(err)
+	}
 	if *docs == "" {
 		return
 	}
@@ -120,8 +125,51 @@ func (m *measurement) judge() (err error) {
 		if rate, _ := m.median(cells, func(f figures) float64 { return f.rate }); rate >= 200 {
 			err = errors.Join(err, fmt.Errorf("with %d nodes the page receives %.0f KiB in a second, and may receive 200", cells, rate))
 		}
+		// Frames that are late while nothing changes are late because of the machine.
+		if more, _ := m.median(cells, func(f figures) float64 { return f.dropped - f.rest }); more >= mostDropped {
+			err = errors.Join(err, fmt.Errorf("with %d nodes %.1f%% more of the frames are dropped while pods change than while nothing changes, and %d%% may be", cells, more, mostDropped))
+		}
 	}
 	return err
+}
+
+const (
+	// mostDropped is how many percent of the frames may be dropped because of the page.
+	mostDropped = 5
+	// mostWork is for how many milliseconds of a second the page may compute: then half of the time of each frame is left. Time in which it waits for a processor does not count, so
+	// this is judged on any machine.
+	mostWork = 500
+)
+
+// judgeWork compares the work of the page with what leaves time for frames.
+func (m *measurement) judgeWork() (err error) {
+	for _, cells := range m.sizes {
+		if work, _ := m.median(cells, func(f figures) float64 { return f.computed }); work >= mostWork {
+			err = errors.Join(err, fmt.Errorf("with %d nodes the page computes for %.0f ms of a second, and may for %d: frames are dropped", cells, work, mostWork))
+		}
+	}
+	return err
+}
+
+// TestFramesAreJudged: a page that drops frames, or computes too long to draw them, is not accepted; frames that the machine drops are no fault of the page.
+func TestFramesAreJudged(t *testing.T) {
+	for name, test := range map[string]struct {
+		of              figures
+		drops, computes bool
+	}{
+		"a good page":          {figures{dropped: 2, rest: 1, computed: 80}, false, false},
+		"a loaded machine":     {figures{dropped: 40, rest: 38, computed: 80}, false, false},
+		"a page that drops":    {figures{dropped: 12, rest: 1, computed: 80}, true, false},
+		"a page that computes": {figures{dropped: 2, rest: 1, computed: 700}, false, true},
+	} {
+		m := measurement{sizes: []int{1000}, runs: map[int][]figures{1000: {test.of}}}
+		if err := m.judge(); (err != nil) != test.drops {
+			t.Errorf("%s: its frames are judged with %v", name, err)
+		}
+		if err := m.judgeWork(); (err != nil) != test.computes {
+			t.Errorf("%s: its work is judged with %v", name, err)
+		}
+	}
 }
 
 // section is what the page about the dashboard has of it.
@@ -194,6 +242,9 @@ func measurePage(t *testing.T, cells int, during time.Duration) (f figures) {
 		chromedp.Evaluate(`performance.getEntriesByName("first-contentful-paint")[0].startTime`, &f.first), chromedp.Evaluate(`window.paintedAt`, &f.picture))
 	f.page = float64(received.Load()) / 1024
 	received.Store(0)
+	var rest frames
+	w.Does("frames at rest", chromedp.Evaluate(countFrames, nil), chrome.Until(fmt.Sprintf("counted.due >= %d", int(60*during.Seconds()))), chromedp.Evaluate(`counted`, &rest))
+	received.Store(0)
 	w.Does("counting frames", performance.Enable().WithTimeDomain(performance.EnableTimeDomainThreadTicks), chromedp.Evaluate(countFrames, nil))
 	computed := w.computed()
 	begun := time.Now()
@@ -205,6 +256,7 @@ func measurePage(t *testing.T, cells int, during time.Duration) (f figures) {
 	if counted.Due == 0 || f.page == 0 {
 		t.Fatalf("the browser has drawn %.0f frames, and received %.0f KiB", counted.Due, f.page)
 	}
+	f.rest = 100 * rest.Dropped / rest.Due
 	f.computed, f.dropped, f.longest = 1000*(w.computed()-computed)/time.Since(begun).Seconds(), 100*counted.Dropped/counted.Due, counted.Longest
 	return f
 }
