@@ -225,3 +225,65 @@ func TestRightsThatChange(t *testing.T) {
 	b.Does("with them again", chrome.Until("!"+pause+".disabled"))
 	b.Quiet()
 }
+
+// cuts lets no stream of a set begin while window.cut is true, and ends those that there are when it is set by sever.
+const cuts = `((send, wait) => {
+	window.cut = false;
+	window.setTimeout = (f, ms) => wait(f, Math.min(ms, 300));
+	const streams = new Set();
+	window.sever = () => { cut = true; streams.forEach((c) => c.abort()); };
+	window.fetch = async (path, how) => {
+		if (!String(path).startsWith("api/set/stream")) return send(path, how);
+		if (cut) throw new TypeError("Failed to fetch");
+		const own = new AbortController();
+		streams.add(own);
+		how.signal.addEventListener("abort", () => own.abort());
+		return send(path, {...how, signal: own.signal});
+	};
+})(window.fetch.bind(window), window.setTimeout.bind(window))`
+
+// TestAConnectionThatIsCut: the page says that it is not up to date, and after it has connected again it has what changed meanwhile, and nothing of what is gone.
+func TestAConnectionThatIsCut(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "uuuo", set)
+	base, _, _ := strings.Cut(address, "#")
+	b.Does("a picture", log.Enable(), chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"), chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(cuts).Do(ctx)
+		return err
+	}), chromedp.Navigate("about:blank"), chromedp.Navigate(base+"#/set/default/ads/"+set), chrome.Until(chrome.Count(".cell.g1")+" === 3 && "+chrome.Count(".cell")+" === 4"))
+	b.Does("a cut", chromedp.Evaluate("sever()", nil), chrome.Until(shows("main [role=status]", "Not up to date: there is no connection to the dashboard")))
+	changePod(t, cluster, 0, corev1.ConditionFalse)
+	if err := cluster.Kubernetes.CoreV1().Pods("default").Delete(t.Context(), fmt.Sprintf("%s-node-4-%s", set, fakecluster.OldHash[:3]), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Kubernetes.CoreV1().Nodes().Delete(t.Context(), "node-4", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var before int
+	b.Does("what it shows while it is cut", chromedp.Evaluate(chrome.Count(".cell"), &before))
+	if before != 4 {
+		t.Errorf("the page follows although it is cut: it has %d cells", before)
+	}
+	b.Does("a connection again", chromedp.Evaluate("cut = false", nil), chrome.Until(chrome.Count(".cell.g1")+" === 2 && "+chrome.Count(".cell")+" === 3"),
+		chrome.Until(labelled("node-1", "the new pod is not available yet")), chrome.Until("!"+shows("main [role=status]", "Not up to date")))
+	b.Quiet()
+}
+
+// TestTwoUsers: two dashboards of two users are open in one browser. Each has its own session, sees its own cluster, and offers what its user may do.
+func TestTwoUsers(t *testing.T) {
+	b := browse(t)
+	_, mine := imagine(t, "oou", set)
+	theirs, address := imagine(t, "ou", set)
+	theirs.Denied = true
+	ctx, cancel := chromedp.NewContext(b.Ctx)
+	defer cancel()
+	other := &browser{b.On(t), t}
+	other.Ctx = ctx
+	pause := chrome.Named(".actions > button", "pause")
+	b.Does("a user who may do everything", log.Enable(), chromedp.Navigate(mine), chrome.Press(chrome.Find("table.sets a")), chrome.Until(pause+" && !"+pause+".disabled"), chrome.Until(chrome.Count(".cell")+" === 3"))
+	other.Does("one who may only look", chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell")+" === 2"),
+		chrome.Until(pause+`?.disabled && `+pause+`.title.startsWith("You may not do that: ")`))
+	b.Does("the first one, after the other has a session", page.BringToFront(), chromedp.Reload(), chrome.Until(pause+" && !"+pause+".disabled"), chrome.Until(chrome.Count(".cell")+" === 3"),
+		chrome.Press(pause), chrome.Until(chrome.Find("dialog[open]")))
+	b.Quiet()
+}

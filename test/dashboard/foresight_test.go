@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"everynode.dev/everynode/internal/testing/fakecluster"
 	"everynode.dev/everynode/test/chrome"
 )
 
@@ -123,5 +125,24 @@ func TestANodeOfAPlan(t *testing.T) {
 	b.accessible("a node of a plan")
 	b.Does("a moment of the plan", chromedp.Focus(".player input"), chromedp.KeyEvent(kb.Home), chrome.Until(shows(".panel", "later.")), chrome.Until(shows("ul.legend", "later ")))
 	b.Does("now", chrome.Press(chrome.Named(".foresight button", "Back to now")), chrome.Until(shows(".panel", "up-to-date")), chrome.Until(chrome.Count("ul.legend")+" === 0"))
+	b.Quiet()
+}
+
+// TestAPlanWithAWindow plays a plan whose policy has a window and an approval: nothing begins before the window opens, and then the waves follow each other.
+func TestAPlanWithAWindow(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuuuuu", set)
+	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	opens := fakecluster.Now().UTC().Add(2 * time.Hour)
+	b.foresees(inWaves(fmt.Sprintf(`{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "rest", "nodes": {"percent": 100}}], "windows": [{"schedule": "%d %d * * *", "duration": "8h"}`,
+		opens.Minute(), opens.Hour())))
+	b.Does("the begin", chrome.Until(shows("[data-plan]", "wave canary: 2 nodes, starts after 2h0m0s")), chrome.Until(labelled("node-1", ", after 2h0m0s, for about ")))
+	at := func(seconds float64) chromedp.Action {
+		return chromedp.Evaluate(fmt.Sprintf(`((e) => { e.value = %g; e.dispatchEvent(new Event("input", {bubbles: true})); })(%s)`, seconds, chrome.Find(".player input")), nil)
+	}
+	b.Does("before the window", at(7100), chrome.Until(shows("ul.legend", "later 6")), chrome.Until(chrome.Count(".cell.g5")+" === 0"))
+	b.Does("in the window", at(7201), chrome.Until(shows("ul.legend", "in progress 2")), chrome.Until(chrome.Count(".cell.g5")+" === 2"))
+	b.Does("the end, by the keyboard", chromedp.Focus(".player input"), chromedp.KeyEvent(kb.End), chrome.Until(chrome.Count(".cell.g1")+" === 6"),
+		chrome.Until(chrome.Find(".player input")+`.getAttribute("aria-valuetext").endsWith(" after the approval of canary")`))
 	b.Quiet()
 }
