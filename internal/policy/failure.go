@@ -336,6 +336,9 @@ func (r *run) wouldGet(n *rollout.Node) bool {
 // blockedUndoFailed is the reason in blocking for an undo that has failed.
 const blockedUndoFailed = "UndoFailed"
 
+// UndoStopped reports whether a status says that an undo has stopped, because the committed revision does not work either.
+func UndoStopped(st *v1alpha1.SetStatus) bool { return blocks(st, blockedUndoFailed) }
+
 // judgeUndo stops an undo that also fails: the committed revision no longer works either. Nodes that are not ready do not count.
 func (r *run) judgeUndo() {
 	if r.p.Failure == nil {

@@ -24,6 +24,9 @@ func (s *subject) governed() []Value {
 	if s.at < len(g.Waves) && g.Waves[s.at] >= 0 {
 		values = append(values, Value{"wave", s.wave(g.Waves[s.at])})
 	}
+	if why := r.GoesBack(); why != "" && s.verdict().Kind != rollout.UpToDate {
+		values = append(values, Value{"goes back", why})
+	}
 	if of, wave := r.FailedOn(s.seen().Name); of != nil {
 		text := fmt.Sprintf("the revision failed here in wave %s: %s", wave, of.Reason)
 		if of.ExitCode != nil {

@@ -77,6 +77,8 @@ func TestPolicies(t *testing.T) {
 		"policy-analysis":  {"node-3 agent", []string{analysed()}},
 		"policy-failed":    {"node-1 agent", []string{failed()}},
 		"policy-undone":    {"node-3 agent", []string{failed()}},
+		"policy-back":      {"node-2 agent", []string{strings.Replace(failed(), "phase: Failed", "phase: Undoing", 1)}},
+		"policy-asked":     {"node-2 agent", []string{strings.NewReplacer("phase: Failed", "phase: Undoing", "wave: canary, action: Undo, message: Wave canary failed.", "action: Undo, message: The undo was requested by jane.").Replace(failed())}},
 		"policy-gone":      {"node-6 agent", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

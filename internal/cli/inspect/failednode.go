@@ -21,6 +21,20 @@ func (r *PolicyReport) FailedOn(node string) (of *v1alpha1.FailedNode, wave stri
 	return nil, ""
 }
 
+// GoesBack says why nodes return to the committed revision: the wave that failed, and where and why at first; empty if they do not return because of a failure.
+func (r *PolicyReport) GoesBack() string {
+	f := r.Failure
+	if r.Phase != v1alpha1.PhaseUndoing || f == nil {
+		return ""
+	}
+	for i := range r.Waves {
+		if w := &r.Waves[i]; w.Name == f.Wave && len(w.FailedNodes) > 0 {
+			return fmt.Sprintf("wave %s failed on %s: %s", w.Name, w.FailedNodes[0].Name, w.FailedNodes[0].Reason)
+		}
+	}
+	return f.Message
+}
+
 // Exit describes how a container of the pod ended on a failed node; "-" if that is not known.
 func Exit(n *v1alpha1.FailedNode) string {
 	switch {

@@ -143,6 +143,8 @@ func (g *governor) seeFailure(s *rollout.Snapshot) {
 	case g.failure == nil:
 	case st.Phase == v1alpha1.PhaseUndoing:
 		g.undone, g.back = true, 0
+	case policy.UndoStopped(st):
+		g.back = 0
 	case (st.Phase == v1alpha1.PhaseFailed || st.Phase == v1alpha1.PhaseComplete) && g.undone && g.back == 0:
 		g.back = s.Now
 	}
@@ -175,6 +177,8 @@ func (f *prediction) whatIf() *WhatIf {
 		case out.Action != v1alpha1.FailureUndo:
 		case g.back != 0:
 			out.Back = text(g.back.Sub(g.begin))
+		case policy.UndoStopped(st):
+			out.Holds = st.Blocking[0].Message
 		case len(st.Blocking) > 0:
 			out.Holds = st.Blocking[len(st.Blocking)-1].Message
 		}
