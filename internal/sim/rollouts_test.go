@@ -396,7 +396,7 @@ func (s *sim) retryOp(p *v1alpha1.RolloutPolicy) *op {
 		})
 		if st.Failure != nil && !asked {
 			return &op{words("a user retries %s", st.TargetRevision), 1, func() {
-				if s.retried, s.retries = s.w.now, s.retries+1; s.retries == mostRetries {
+				if s.retried, s.retries = s.w.now, s.retries+1; s.retries%mostRetries == 0 {
 					s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Failure, spec.Undo = nil, nil })
 				}
 				s.decide(v1alpha1.Retry, "", st.TargetRevision)
