@@ -118,7 +118,7 @@ func first(failed []v1alpha1.FailedNode) string {
 	return "Nodes: " + strings.Join(parts, ", ") + "."
 }
 
-// late reports whether a wave exceeds its deadline. The time since the last decision counts if the wave was being updated then, and updates were allowed to start. It starts again
+// late reports whether a wave exceeds its deadline. The time since the last decision counts if the wave was being updated at that decision, and updates were allowed to start. It starts again
 // when the soak has ended, and not when it begins: otherwise pods that become available for a moment again and again would keep the wave for ever.
 func (r *run) late(k int, st *v1alpha1.WaveStatus) bool {
 	deadline := r.p.Failure.WaveDeadline
@@ -132,8 +132,9 @@ func (r *run) late(k int, st *v1alpha1.WaveStatus) bool {
 	if st.Rolled == nil {
 		st.Rolled = &metav1.Duration{}
 	}
+	r.out.Watch.lacked[st.Name] = !r.s.Set.Paused
 	alerts := r.last != nil && r.last.Alerts != nil && r.last.Alerts.Answer != v1alpha1.AnswerPass
-	if r.last != nil && r.last.Phase == v1alpha1.PhaseRolling && !r.s.Set.Paused && !alerts {
+	if r.last != nil && r.last.Phase == v1alpha1.PhaseRolling && r.lacked(st.Name) && !alerts {
 		st.Rolled.Duration += max(r.in.Elapsed, 0)
 	}
 	if rest := deadline - st.Rolled.Duration; rest > 0 {
@@ -141,6 +142,12 @@ func (r *run) late(k int, st *v1alpha1.WaveStatus) bool {
 		return false
 	}
 	return true
+}
+
+// lacked reports whether the time since the last decision counts for the deadline of a wave: its update was not complete then, and the set not paused.
+func (r *run) lacked(wave string) bool {
+	was := r.in.Watch
+	return was != nil && was.of == r.s.Set.Update && was.number == r.number() && was.lacked[wave]
 }
 
 // lacking reports whether a node of a wave has no available pod. One that has joined, and has had none yet, does not count.

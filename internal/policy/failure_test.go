@@ -156,9 +156,11 @@ func TestNodeDeadline(t *testing.T) {
 	w.jump(24*time.Hour, time.Minute)
 	w.want("", v1alpha1.PhaseRolling, "canary")
 	w.node("b").Ready, w.node("b").Since = false, w.s.Now
-	w.pass(4*time.Minute + time.Second)
+	w.pass(time.Second)
+	w.pass(4 * time.Minute)
 	w.want("", v1alpha1.PhaseRolling, "canary") // a has failed, and b would have
 	w.node("b").Ready = true
+	w.pass(time.Second)
 	w.pass(3 * time.Minute)
 	w.want("", v1alpha1.PhaseRolling, "canary")
 	w.pass(time.Minute + time.Second)

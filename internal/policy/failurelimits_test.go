@@ -113,6 +113,7 @@ func TestTheTimeAfterAPullCounts(t *testing.T) {
 	w.pass(time.Second)
 	w.pass(29 * time.Minute)
 	w.node("a").Pods[0].Phase = rollout.Running
+	w.pass(time.Second)
 	w.pass(3 * time.Minute) // and one minute with the first pod
 	w.want("", v1alpha1.PhaseRolling, "canary")
 	w.pass(time.Minute)

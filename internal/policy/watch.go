@@ -19,6 +19,8 @@ type Watch struct {
 	of     int
 	number int64
 	nodes  map[string]watched
+	// lacked contains the names of the waves for whose deadline the time until the next decision counts.
+	lacked map[string]bool
 }
 
 // watched is what is noted of a node.
@@ -29,6 +31,9 @@ type watched struct {
 	down time.Duration
 	// pulled is how long the pod has waited for something that may be its image.
 	pulled time.Duration
+	// counts and pulls report whether the time until the next decision counts as down or as pulled. An event may come long after the last decision, and says
+	// nothing about the time between them.
+	counts, pulls bool
 	// age is how long the node has had that pod.
 	age time.Duration
 	// restarts is the number of restarts of the pod that do not count.
@@ -53,7 +58,7 @@ func (r *run) judgeNodes() {
 		return
 	}
 	before := r.earlier()
-	r.out.Watch = &Watch{of: r.s.Set.Update, number: r.number(), nodes: map[string]watched{}}
+	r.out.Watch = &Watch{of: r.s.Set.Update, number: r.number(), nodes: map[string]watched{}, lacked: map[string]bool{}}
 	r.failed, r.excused = make([]*v1alpha1.FailedNode, len(r.s.Nodes)), nil
 	others := false // whether the revision has failed on a node that had been well
 	for i := range r.s.Nodes {
@@ -243,8 +248,8 @@ func (r *run) joins(n *rollout.Node, p *rollout.Pod, known bool) bool {
 // watch updates the observations of a node, and reports whether there are any.
 func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	n, st := &r.s.Nodes[i], &r.standing[i]
-	p := r.podOf(n)
-	w.joined = w.joined || r.joins(n, p, known)
+	p, counted, pulled := r.podOf(n), w.counts, w.pulls
+	w.counts, w.pulls, w.joined = false, false, w.joined || r.joins(n, p, known)
 	switch {
 	case w.joined && !w.before && len(n.Pods) == 0 && st.AwaitsUpdate:
 		return watched{joined: true}, true
@@ -260,27 +265,28 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		if w.retried { // the rollout itself has taken the pod that was available
 			return w, true
 		}
-		if known && w.before && w.uid == "" {
+		if counted && w.before && w.uid == "" {
 			w.down += max(r.in.Elapsed, 0)
 		}
 		// An earlier manager may have deleted the broken pod for a reason that this one does not know; and a broken pod may also have been taken out of use.
 		stays := known && w.before && w.uid == "" && (live < 0 || takenOut(n) || r.s.Set.MaxSurge.Value > 0 && r.onlyOlder(n))
-		return watched{before: true, down: w.down}, broken || stays
+		return watched{before: true, down: w.down, counts: true}, broken || stays
 	case p == nil:
 		if len(n.Pods) > 0 {
 			return w, known // the old one is terminating
 		}
-		if known && r.timed(n, nil) {
-			w.down += r.in.Elapsed
+		if counted {
+			w.down += max(r.in.Elapsed, 0)
 		}
+		w.counts = r.timed(n, nil)
 		return w, true
 	case st.Available:
 		w.down, w.before, w.joined, w.retried = 0, false, false, false
 	case !known && r.undoing:
 		w.before = true // the undo has not touched it, as far as is known
-	case known && n.Ready && w.pulls(p):
+	case pulled:
 		w.pulled += max(r.in.Elapsed, 0)
-	case known && r.timed(n, p):
+	case counted:
 		w.down += max(r.in.Elapsed, 0)
 	}
 	w.lacks = !st.Available
@@ -292,19 +298,23 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 			w.restarts, w.retried = p.Restarts, !st.Available
 		}
 	}
+	if !st.Available {
+		w.pulls = n.Ready && w.waitsForImage(p)
+		w.counts = !w.pulls && r.timed(n, p)
+	}
 	return w, !st.Available || w.restarts > 0 || r.s.Set.InPlace || known && r.undoing
 }
 
 // mayPull is how long a pod may wait for something that may be its image, if its node does not say what it is. A volume that does not exist looks the same.
 const mayPull = 30 * time.Minute
 
-// pulls reports whether a pod waits for an image to be pulled. A pull that has failed has a reason, and counts.
-func (w *watched) pulls(p *rollout.Pod) bool {
+// waitsForImage reports whether the pod waits for an image to be pulled. A pull that has failed has a reason, and counts.
+func (w *watched) waitsForImage(p *rollout.Pod) bool {
 	switch {
 	case p.Ready || p.Waiting != rollout.WaitingNone || !p.Scheduled || p.Phase != rollout.Pending:
 		return false
 	case p.Pull == rollout.MayPull:
-		return w.uid != p.UID || w.pulled < mayPull
+		return w.pulled < mayPull
 	default:
 		return p.Pull == rollout.Pulls
 	}
