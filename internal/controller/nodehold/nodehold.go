@@ -214,13 +214,14 @@ func (c *Controller) heldNodes() (names []string) {
 	return names
 }
 
-// asks returns a set that may ask, and asks.
+// asks returns a set that may ask, and asks. One for which nothing is done, because it is not valid, does not.
 func (c *Controller) asks(key clustercache.Key) (*dialect.Workload, bool) {
 	if key.Dialect != c.Dialect || !slices.Contains(c.Namespaces, key.Namespace) {
 		return nil, false
 	}
 	w := c.Sets.Workload(key)
-	return w, w != nil && !w.Deleting && w.ComeBackFirst > 0
+	asks := w != nil && !w.Deleting && w.ComeBackFirst > 0
+	return w, asks && !slices.ContainsFunc(w.Problems, func(p dialect.Problem) bool { return p.Fatal })
 }
 
 // Reconcile is one pass for the node of that name.
@@ -242,18 +243,22 @@ func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration,
 	switch {
 	case node == nil:
 		return 0, nil
+	case held(node) && left <= 0: // also if it is not known who asks
+	case !known && !held(node) && inUse(node):
+		return 0, nil
 	case !known:
 		return soon, nil
 	case !held(node) && waits != "" && !inUse(node):
 		klog.FromContext(ctx).Info("Holding other pods back from a node", "node", name, "until", waits+" is ready there")
 		return c.write(ctx, node, append(slices.Clone(node.Spec.Taints), everynode.HoldTaint()))
-	case held(node) && (waits == "" || left <= 0):
-		klog.FromContext(ctx).Info("Releasing a node for other pods", "node", name, "waits", waits)
-		return c.write(ctx, node, slices.DeleteFunc(slices.Clone(node.Spec.Taints), everynode.IsHold))
+	case held(node) && waits == "":
 	case held(node) && inUse(node):
 		return left, nil
+	default:
+		return 0, nil
 	}
-	return 0, nil
+	klog.FromContext(ctx).Info("Releasing a node for other pods", "node", name, "waits", waits)
+	return c.write(ctx, node, slices.DeleteFunc(slices.Clone(node.Spec.Taints), everynode.IsHold))
 }
 
 // waits returns a set that has no ready pod on a node, and for how long sets ask to wait for that; known is whether all sets that ask were decided for.
@@ -261,20 +266,19 @@ func (c *Controller) waits(node *corev1.Node) (set string, atMost time.Duration,
 	if node == nil {
 		return "", 0, true
 	}
+	known = true
 	for _, key := range c.Sets.Keys(c.Dialect) {
 		w, asks := c.asks(key)
 		if !asks || w.Placement.Fit(inUseAs(node)) != rollout.MustRun {
 			continue
 		}
-		nodes, known := c.ready[key]
-		if !known {
-			return "", 0, false
-		}
+		nodes, decided := c.ready[key]
+		known = known && decided
 		if !nodes[node.Name] || !isReady(node) {
 			set, atMost = key.Namespace+"/"+key.Name, max(atMost, w.ComeBackFirst)
 		}
 	}
-	return set, atMost, true
+	return set, atMost, known
 }
 
 // left is for how long a hold may stay, and remembers when the node was first in use with it.

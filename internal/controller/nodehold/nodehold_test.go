@@ -299,6 +299,57 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
+// TestASetThatIsNotDecided: a set for which nothing is decided, as because its specification is not valid or its pass fails, holds no node for longer than it asks for.
+func TestASetThatIsNotDecided(t *testing.T) {
+	second := agent
+	second.Name = "second"
+	for name, ask := range map[string]time.Duration{"a short time": time.Minute, "a long time": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.unready(agent)
+			w.set(corev1.ConditionFalse, false)
+			w.want("the node is down", true)
+			w.ask(second, ask, "")
+			w.set(corev1.ConditionTrue, false)
+			w.ready(agent)
+			if after := w.want("nothing is decided for the second", true); after != soon {
+				t.Errorf("the next pass is %v later", after)
+			}
+			w.clock.Step(ask - time.Second)
+			w.want("its time has not ended", true)
+			w.clock.Step(time.Second)
+			w.want("its time has ended", false)
+			if after := w.want("the node is in use", false); after != 0 {
+				t.Errorf("a node in use without a hold is looked at %v later", after)
+			}
+			w.set(corev1.ConditionFalse, false)
+			if after := w.want("it is down again", false); after != soon {
+				t.Errorf("the next pass is %v later", after)
+			}
+		})
+	}
+}
+
+// TestASetThatIsNotValid: nothing is done for it, so it does not ask.
+func TestASetThatIsNotValid(t *testing.T) {
+	second := agent
+	second.Name = "second"
+	w := newWorld(t)
+	w.ask(second, time.Hour, "")
+	w.sets[second].Problems = []dialect.Problem{{}, {Fatal: true}}
+	w.unready(agent)
+	w.set(corev1.ConditionFalse, false)
+	w.want("the node is down", true)
+	w.set(corev1.ConditionTrue, false)
+	w.ready(agent)
+	w.want("the first set is ready", false)
+	w.sets[second].Problems = w.sets[second].Problems[:1]
+	w.set(corev1.ConditionFalse, false)
+	if after := w.want("nothing is decided for the second", false); after != soon {
+		t.Errorf("the next pass is %v later", after)
+	}
+}
+
 // TestEnd: when no other manager follows, nodes are released although their pods are not ready, and none is held again.
 func TestEnd(t *testing.T) {
 	w := newWorld(t)
