@@ -229,7 +229,7 @@ func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration,
 	if !c.MayWrite() {
 		return 0, nil
 	}
-	if !c.Known() {
+	if !c.Known() && !c.ending.Load() {
 		return soon, nil
 	}
 	c.mu.Lock()

@@ -375,6 +375,21 @@ func TestEnd(t *testing.T) {
 	w.want("it is over", false)
 }
 
+// TestEndBeforeTheSetsAreRead: which sets ask does not matter then.
+func TestEndBeforeTheSetsAreRead(t *testing.T) {
+	w := newWorld(t)
+	w.node.Spec.Taints = []corev1.Taint{everynode.HoldTaint()}
+	w.known = false
+	w.changed()
+	if after := w.want("a manager before has held it", true); after != soon {
+		t.Errorf("the next pass is %v later", after)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w.End(ctx)
+	w.want("no manager follows", false)
+}
+
 // TestEndIsInterrupted: it reports what is still held.
 func TestEndIsInterrupted(t *testing.T) {
 	w := newWorld(t)
