@@ -126,6 +126,12 @@ func (r *run) earlier() *Watch {
 		for _, name := range r.in.Last.NotReadyBefore {
 			out.nodes[name] = watched{before: true}
 		}
+		full := len(r.in.Last.NotReadyBefore) >= maxNames // then others may have been broken before as well
+		for i := range r.s.Nodes {
+			if full && !r.standing[i].Available {
+				out.nodes[r.s.Nodes[i].Name] = watched{before: true}
+			}
+		}
 	}
 	return out
 }
