@@ -49,3 +49,40 @@ func TestWhatIsNotHeld(t *testing.T) {
 		}
 	}
 }
+
+// TestWavesThatCannotBe: what can have no node, or no order, is a problem with the path of its field.
+func TestWavesThatCannotBe(t *testing.T) {
+	for spec, want := range map[string]string{
+		"waves: [{name: a, nodes: {percent: 10}}, {name: b, nodes: {percent: 50}}]": "",
+		"waves: [{name: a, nodes: {percent: 50}}, {name: b, nodes: {percent: 10}}]": "spec.waves[1].nodes.percent: 10 is not more than 50, the percentage of an earlier wave: " +
+			"percentages include earlier waves, so this wave would have no nodes",
+		"waves: [{name: a, nodes: {percent: 50}}, {name: b, nodes: {percent: 50, selector: {matchLabels: {pool: b}}}}]": "",
+		"order: {topologyKey: bad key, domains: OneAtATime}":                                                            `spec.order.topologyKey: "bad key" is not the key of a label: `,
+		"waves: [{name: a, nodes: {count: 3, spreadBy: [zone, a b]}}]":                                                  `spec.waves[0].nodes.spreadBy[1]: "a b" is not the key of a label: `,
+	} {
+		p := read(t, spec)
+		if got := strings.Join(p.Problems, "; "); want == "" && got != "" || want != "" && !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", spec, got, want)
+		}
+	}
+}
+
+// TestTargets that are not there, and a policy that selects nothing, are Stalled.
+func TestTargets(t *testing.T) {
+	p := read(t, "targets: [{apiVersion: apps/v1, kind: DaemonSet, name: agent}, {apiVersion: apps/v1, kind: DaemonSet, name: gone}]")
+	complete := []v1alpha1.SetStatus{{APIVersion: "apps/v1", Name: "agent", Phase: v1alpha1.PhaseComplete}}
+	for want, sets := range map[string][]v1alpha1.SetStatus{
+		"There is no daemon set gone: create it, or change spec.targets.":        complete,
+		"There is no daemon set agent, gone: create it, or change spec.targets.": nil,
+	} {
+		c := meta.FindStatusCondition(policy.Conditions(p, sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionStalled)
+		if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "TargetMissing" || c.Message != want {
+			t.Errorf("%+v, want %s", c, want)
+		}
+	}
+	p = read(t, "targets: [{apiVersion: apps/v1, kind: DaemonSet, selector: {matchLabels: {app: none}}}]")
+	c := meta.FindStatusCondition(policy.Conditions(p, nil, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionStalled)
+	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "TargetMissing" {
+		t.Errorf("%+v", c)
+	}
+}

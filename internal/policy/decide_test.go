@@ -386,6 +386,16 @@ func TestOrderAndGrowth(t *testing.T) {
 	w.pass(0)
 	w.want("bdfhj", v1alpha1.PhaseRolling, "remaining")
 
+	w = newWorld(t, "order: {topologyKey: zones, domains: OneAtATime}")
+	w.pass(0)
+	w.want("", v1alpha1.PhaseStalled, "remaining")
+	if b := w.out.Status.Blocking; len(b) != 1 || b[0].Reason != "OrderLabelMissing" {
+		t.Errorf("blocking %+v", b)
+	}
+	w.labels["c"] = map[string]string{"zones": "1"}
+	w.pass(0)
+	w.want("abdefghij", v1alpha1.PhaseRolling, "remaining")
+
 	w = newWorld(t, "waves: [{name: all, nodes: {percent: 100}, growth: {start: 10%, factor: 3}}]")
 	for _, step := range []string{"a", "bcd", "efghij"} {
 		w.pass(0)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
@@ -130,7 +131,7 @@ func Read(from *v1alpha1.RolloutPolicy) *Policy {
 	}
 	p.Group = group(from.Spec.ConcurrencyGroup)
 	if from.Spec.Order != nil {
-		p.TopologyKey = from.Spec.Order.TopologyKey
+		p.TopologyKey = p.label("spec.order.topologyKey", from.Spec.Order.TopologyKey)
 	}
 	if after := from.Spec.UnreachableAfter; after != nil {
 		p.UnreachableAfter = &after.Duration
@@ -141,6 +142,7 @@ func Read(from *v1alpha1.RolloutPolicy) *Policy {
 	for i := range from.Spec.Waves {
 		p.Waves = append(p.Waves, p.wave(fmt.Sprintf("spec.waves[%d]", i), &from.Spec.Waves[i]))
 	}
+	p.checkPercents()
 	p.Waves = append(p.Waves, Wave{Name: Remaining})
 	for i, w := range from.Spec.Windows {
 		window, err := ReadWindow(w.Schedule, w.Duration.Duration, w.TimeZone)
@@ -170,6 +172,9 @@ func (p *Policy) wave(path string, from *v1alpha1.Wave) Wave {
 	if from.Nodes.Percent != nil {
 		w.Percent = int(*from.Nodes.Percent)
 	}
+	for i, key := range w.SpreadBy {
+		p.label(fmt.Sprintf("%s.nodes.spreadBy[%d]", path, i), key)
+	}
 	for _, gate := range from.After {
 		w.Approval, w.RemindAfter = gate.Type == v1alpha1.GateApproval, length(gate.RemindAfter)
 	}
@@ -180,6 +185,29 @@ func (p *Policy) wave(path string, from *v1alpha1.Wave) Wave {
 		}
 	}
 	return w
+}
+
+// checkPercents rejects a wave that could never have a node: percentages are cumulative, and an earlier wave of the same nodes has as many.
+func (p *Policy) checkPercents() {
+	most := 0
+	for k := range p.Waves {
+		w := &p.Waves[k]
+		if w.Percent == 0 || w.Selector != nil {
+			continue
+		}
+		if w.Percent <= most {
+			p.problem(fmt.Sprintf("spec.waves[%d].nodes.percent", k), "%d is not more than %d, the percentage of an earlier wave: percentages include earlier waves, so this wave would have no nodes", w.Percent, most)
+		}
+		most = max(most, w.Percent)
+	}
+}
+
+// label reads the key of a label of nodes.
+func (p *Policy) label(path, key string) string {
+	if errs := validation.IsQualifiedName(key); len(errs) > 0 {
+		p.problem(path, "%q is not the key of a label: %s", key, strings.Join(errs, "; "))
+	}
+	return key
 }
 
 // MostTerms is how many terms the selector of a wave may have. Each is evaluated for each node in each pass.

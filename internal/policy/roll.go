@@ -54,6 +54,19 @@ func (r *run) suspend() {
 	r.block("Suspended", "The policy is suspended: set spec.suspend to false to continue.")
 }
 
+// labelled reports whether a node has the label by which nodes are grouped, if there is one.
+func (r *run) labelled() bool {
+	if r.p.TopologyKey == "" {
+		return true
+	}
+	for i := range r.s.Nodes {
+		if _, has := r.in.Labels[i][r.p.TopologyKey]; has && member(&r.s.Nodes[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // roll goes through the waves of a rollout.
 func (r *run) roll() {
 	var unmatched []bool
@@ -71,6 +84,11 @@ func (r *run) roll() {
 		}
 		if unmatched[k] && w.Phase != v1alpha1.WavePassed {
 			r.stall(rollout.WaitPolicy, "EmptyWave", fmt.Sprintf("The selector of the wave %s selects no node of the daemon set: label nodes, or change the wave.", w.Name))
+			r.out.Status.Wave = w.Name
+			return
+		}
+		if w.Phase != v1alpha1.WavePassed && w.Nodes > 0 && !r.labelled() {
+			r.stall(rollout.WaitPolicy, "OrderLabelMissing", fmt.Sprintf("No node of the daemon set has the label %s of spec.order.topologyKey, so there is no order: label nodes, or change the key.", r.p.TopologyKey))
 			r.out.Status.Wave = w.Name
 			return
 		}

@@ -199,7 +199,8 @@ type Pace struct {
 
 // Order updates groups of nodes one after the other.
 type Order struct {
-	// TopologyKey is the label of nodes by which they are grouped. Nodes without it form one group. The groups are updated in the order of their values.
+	// TopologyKey is the label of nodes by which they are grouped. Nodes without it form one group. If no node has it, the
+	// rollout is stalled. The groups are updated in the order of their values.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	TopologyKey string `json:"topologyKey"`
