@@ -33,6 +33,8 @@ func mutants() []mutant {
 		{"a node that was broken before counts", "watch.go", "if w.before || r.undoing", "if r.undoing"},
 		{"a pod that waited before the retry counts at once", "watch.go", "!p.Ready && !w.retried && p.Waiting", "!p.Ready && p.Waiting"},
 		{"the restarts before a retry count", "failure.go", "w.uid, w.restarts = p.UID, p.Restarts", "w.uid, w.restarts = p.UID, 0"},
+		{"a pod that works again after a retry is one of the rollout", "watch.go", "if w.retried && !r.serving(i) {", "if w.retried {"},
+		{"a pod of an undo that a retry ends shows a broken node", "watch.go", "if w.retried && !r.serving(i) {", "if w.retried && r.s == nil {"},
 		{"the next pod after a retry is not judged", "watch.go", "r.earlierRestarts(p), false\n", "r.earlierRestarts(p), w.retried\n"},
 		{"another manager counts what was before a retry", "watch.go", "if !known && r.outlived(p) {", "if known && r.outlived(p) {"},
 		{"a node that joined before a retry has not joined", "failure.go", "w.joined = r.in.Watch.nodes[n.Name].joined && !r.standing[i].Available", "w.joined = false"},

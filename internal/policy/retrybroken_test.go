@@ -40,6 +40,41 @@ func TestRetryBeforeTheUndoHasEnded(t *testing.T) {
 	}
 }
 
+// TestRetryBeforeTheUndoHasEndedAndTheNodeBreaksLater: when the pod of the committed revision has become available after the retry, and breaks before the update of its
+// node, the node was broken before.
+func TestRetryBeforeTheUndoHasEndedAndTheNodeBreaksLater(t *testing.T) {
+	for name, works := range map[string]bool{"it becomes available": true, "it never does": false} {
+		t.Run(name, func(t *testing.T) {
+			w := canary(t, judgedStrictly())
+			w.fails("a", pulls)
+			w.pass(time.Second)
+			w.pass(time.Second)
+			w.roll()
+			w.fails("b", hangs)
+			w.pass(time.Second)
+			w.s.Set.Paused = true
+			w.approve("retry", "", "v2", v1alpha1.Retry)
+			w.pass(time.Second)
+			w.pass(time.Second)
+			if works {
+				w.put("b", 0, true)
+			}
+			w.pass(time.Hour)
+			w.fails("b", hangs)
+			w.pass(time.Hour)
+			w.s.Set.Paused = false
+			w.pass(time.Second)
+			w.want("bac", v1alpha1.PhaseRolling, "canary")
+			w.fails("b", pulls)
+			w.pass(time.Second)
+			w.pass(time.Second)
+			if failed := w.last.Failure != nil; failed == works {
+				t.Errorf("failure %+v, not ready before %v", w.last.Failure, w.last.NotReadyBefore)
+			}
+		})
+	}
+}
+
 // retried is a rollout that had failed on three nodes, and that a user retries.
 func retried(t *testing.T, fail func(*rollout.Pod)) *world {
 	t.Helper()

@@ -268,7 +268,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		if r.undoing { // an unavailable pod of the failed revision proves nothing about the node
 			return watched{before: w.before || broken && n.Pods[0].Revision != r.from}, len(n.Pods) > 0
 		}
-		if w.retried { // the rollout itself has taken the pod that was available
+		if w.retried && !r.serving(i) { // the rollout itself has taken the pod that was available, and the next one has not been available yet
 			return w, true
 		}
 		if counted && w.before && w.uid == "" {
