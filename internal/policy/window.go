@@ -59,15 +59,23 @@ func (w *Window) starts(from time.Time) func(yield func(time.Time) bool) {
 			if wall.IsZero() {
 				return
 			}
-			start := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, w.zone)
-			if first := start.Add(-time.Hour); first.Hour() == start.Hour() {
-				start = first // it is shown twice
-			}
+			start := w.at(wall)
 			if start.After(from) && !yield(start) {
 				return
 			}
 		}
 	}
+}
+
+// at is when clocks of the zone show a time: of two such times the first one, and of none the one that they would show without the change.
+func (w *Window) at(wall time.Time) time.Time {
+	start := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, w.zone)
+	_, offset := start.Add(-3 * time.Hour).Zone() // before clocks are changed, if they are
+	unchanged := wall.Add(-time.Duration(offset) * time.Second).In(w.zone)
+	if shows := wall.Format(time.DateTime); unchanged.Format(time.DateTime) == shows || start.Format(time.DateTime) != shows {
+		return unchanged
+	}
+	return start
 }
 
 // Open reports whether the window is open, and if not, when it opens next; 0 if it never does.

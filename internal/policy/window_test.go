@@ -31,6 +31,13 @@ func TestWindows(t *testing.T) {
 		{"its second coming", "30 2 * * *", "Europe/Berlin", "2026-10-25T01:40:00Z", time.Hour, false, "2026-10-26T01:30:00Z"},
 		{"over the end of summer time, six hours", "0 22 * * *", "Europe/Berlin", "2026-10-25T01:59:00Z", 6 * time.Hour, true, ""},
 		{"and no more", "0 22 * * *", "Europe/Berlin", "2026-10-25T02:00:00Z", 6 * time.Hour, false, "2026-10-25T21:00:00Z"},
+		{"skipped west of Greenwich", "30 2 * * *", "America/New_York", "2026-03-08T06:45:00Z", time.Hour, false, "2026-03-08T07:30:00Z"},
+		{"midnight is skipped", "0 0 * * *", "America/Havana", "2026-03-08T04:30:00Z", time.Hour, false, "2026-03-08T05:00:00Z"},
+		{"after a skipped time", "0 4 * * *", "America/New_York", "2026-03-08T07:30:00Z", time.Hour, false, "2026-03-08T08:00:00Z"},
+		{"twice west of Greenwich", "30 1 * * *", "America/New_York", "2026-11-01T05:30:00Z", time.Hour, true, ""},
+		{"its second coming there", "30 1 * * *", "America/New_York", "2026-11-01T06:40:00Z", time.Hour, false, "2026-11-02T06:30:00Z"},
+		{"twice by half an hour", "45 1 * * *", "Australia/Lord_Howe", "2026-04-04T14:50:00Z", 10 * time.Minute, true, ""},
+		{"its second coming by half an hour", "45 1 * * *", "Australia/Lord_Howe", "2026-04-04T15:16:00Z", 10 * time.Minute, false, "2026-04-05T15:15:00Z"},
 		{"longer than its period", "0 * * * *", "", "2026-11-25T21:59:59Z", 3 * time.Hour, true, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
