@@ -101,6 +101,19 @@ func TestWhatIfNextToNative(t *testing.T) {
 	}
 }
 
+// TestPlanOfAPolicyThatControlsNothing: next to the controller of Kubernetes, which updates the set by itself, the plan has no waves, and a warning.
+func TestPlanOfAPolicyThatControlsNothing(t *testing.T) {
+	roll := fakecluster.Roll{Name: "agent", Letters: "uuuuuu"}
+	policy := strings.Replace(policyOf(threeWaves), "apps.kruise.io/v1beta1", "apps/v1", 1) +
+		"status: {sets: [{apiVersion: apps/v1, kind: DaemonSet, name: agent, enforcement: None, phase: Stalled, blocking: [{reason: NotServed, message: x}]}]}\n"
+	objects := append(append(append(roll.Nodes(), roll.Pods()...), roll.Revisions(t)...), roll.Object(), fakecluster.Object(t, policy))
+	cluster := fakecluster.New(t, objects...)
+	if err := cluster.Run(t, New, strings.Fields("daemonset/agent --image agent=registry.example/agent:3 --local")...); err != nil {
+		t.Fatal(err)
+	}
+	fakecluster.Golden(t, *update, "policy-not-enforced.txt", cluster.Out.String()+cluster.Err.String())
+}
+
 // TestPlanOfAFileNextToNative: a policy in a file is played for a set with OnDelete as a manager that serves policies alone would follow it. Where that manager owns the
 // pods, or where it is not known, only users update such a set.
 func TestPlanOfAFileNextToNative(t *testing.T) {

@@ -5,12 +5,14 @@ package plan
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/live"
 	"everynode.dev/everynode/internal/cli/options"
@@ -19,6 +21,7 @@ import (
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/plan"
 	"everynode.dev/everynode/internal/revision"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // newUID is the UID of a set that does not exist yet.
@@ -60,6 +63,8 @@ type prediction struct {
 	governor   *governor
 	// ofCluster are the policies of the cluster that apply to the set.
 	ofCluster []*policies.Policy
+	// unenforced is the name of the policy that controls nothing of the set; empty if there is none.
+	unenforced string
 	// stored is the policy of the cluster with the name of the one of --policy; nil if there is none.
 	stored *policies.Policy
 	// fails are the names of the nodes in failed.
@@ -110,7 +115,24 @@ func (f *prediction) read(ctx context.Context, o *options.Options, c *options.Cl
 	}
 	f.view, f.governance, f.nodes = cluster.Evaluations[0].View, cluster.Evaluations[0].Governance, cluster.Nodes
 	f.ofCluster = f.governance.Policies
+	f.dropUnenforced()
 	return nil
+}
+
+// dropUnenforced plays the set without its policy if the status of the policy says that it controls nothing of the set, and the edit does not change that: another
+// controller keeps the pods, and only a set with OnDelete is left to the policy.
+func (f *prediction) dropUnenforced() {
+	st := f.governance.Stored
+	if f.live == nil || st == nil || st.Enforcement != v1alpha1.EnforcementNone || f.view.Workload.Set.Strategy == rollout.OnDelete {
+		return
+	}
+	now := f.digest(f.live.Object)
+	if slices.ContainsFunc(now.Problems, func(p dialect.Problem) bool { return p.Fatal }) {
+		return // that is the reason, and the edit may correct it
+	}
+	f.unenforced = f.governance.Policies[0].Typed.Name
+	f.governance = inspect.Governance{Set: f.governance.Set}
+	f.view.Snapshot.Gate, f.view.Snapshot.Set.MaxUnavailable = nil, f.view.Workload.Set.MaxUnavailable
 }
 
 // checkSpec returns an error if the manager would do nothing for the edited set.

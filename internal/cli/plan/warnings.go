@@ -38,6 +38,7 @@ const (
 	warnNothing     = "nothing-changes"
 	warnManager     = "field-manager"
 	warnDialect     = "dialect"
+	warnPolicy      = "policy"
 )
 
 // slowNodes is the number of nodes from which an update of one node at a time leads to a warning.
@@ -47,7 +48,7 @@ const slowNodes = 20
 func (f *prediction) warnings(ctx context.Context, c *options.Clients) []Warning {
 	all := []Warning{}
 	for _, of := range []func() []Warning{
-		f.warnDryRun, func() []Warning { return f.warnServed(ctx, c) },
+		f.warnDryRun, f.warnPolicy, func() []Warning { return f.warnServed(ctx, c) },
 		f.warnHostPorts, f.warnEnds, f.warnReach, f.warnPlace, f.warnRestarts, f.warnBudget, f.warnImage,
 		func() []Warning { return f.warnDisruptions(ctx, c) },
 		f.warnPriorities, f.warnRoom,
@@ -71,6 +72,15 @@ func (f *prediction) warnDryRun() []Warning {
 		all = append(all, Warning{Kind: warnNothing, Message: "the edit does not change the specification: the plan shows the work that is left anyway"})
 	}
 	return all
+}
+
+// warnPolicy warns about a policy that holds no node.
+func (f *prediction) warnPolicy() []Warning {
+	if f.unenforced == "" {
+		return nil
+	}
+	return []Warning{{Kind: warnPolicy, Message: fmt.Sprintf("the rollout policy %s holds no node back, because another controller keeps the pods and updates them by itself: "+
+		"set spec.updateStrategy.type to OnDelete first, so that the policy controls the updates", f.unenforced)}}
 }
 
 // warnHostPorts warns about host ports: two pods that need the same host port cannot run next to each other. For a port
