@@ -218,7 +218,8 @@ func (r *run) withPolicy() {
 			r.block("OpenYurt", "OpenYurt's own manager is active and starts the updates of this daemon set, so the policy holds nothing: stop that manager to let the policy control updates.")
 			return
 		}
-		r.block("OnDelete", "The daemon set has the strategy OnDelete, so only users update it: set the type RollingUpdate to let the policy control updates.")
+		r.block("OnDelete", "The daemon set has the strategy OnDelete, so only users update it. If Everynode creates its pods, set the type RollingUpdate to let the policy control updates. "+
+			"If another controller does, leave it: a manager with the dialect policy controls them.")
 		return
 	case len(r.in.Policies) > 1:
 		r.stall(rollout.WaitConflict, "Conflict", "More than one policy applies to the daemon set: "+names(r.in.Policies)+". Change their targets so that one remains.")
