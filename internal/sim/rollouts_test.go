@@ -104,6 +104,9 @@ func (c config) specOf() v1alpha1.RolloutPolicySpec {
 			} else {
 				percent, _ := strconv.ParseInt(strings.TrimSuffix(parts[0], "%"), 10, 32)
 				of := int32(percent)
+				if k := len(spec.Waves); k > 0 && spec.Waves[k-1].Nodes.Percent != nil && of <= *spec.Waves[k-1].Nodes.Percent {
+					of = 100 // a wave without nodes is no policy that can be followed
+				}
 				w.Nodes.Percent = &of
 			}
 			if slices.Contains(parts, "approval") {
