@@ -369,40 +369,6 @@ func TestNextActionWithAPace(t *testing.T) {
 	}
 }
 
-func TestOrderAndGrowth(t *testing.T) {
-	w := newWorld(t, "order: {topologyKey: zone, domains: OneAtATime}")
-	for i, name := range strings.Split("abcdefghij", "") {
-		w.labels[name] = map[string]string{"zone": fmt.Sprint(i % 2)}
-	}
-	w.pass(0)
-	w.want("acegi", v1alpha1.PhaseRolling, "remaining")
-	w.put("a", 1, false)
-	w.pass(0)
-	w.want("", v1alpha1.PhaseRolling, "remaining")
-	if !strings.Contains(w.verdicts(), "b:wait-order") {
-		t.Error(w.verdicts())
-	}
-	w.put("a", 1, true)
-	w.pass(0)
-	w.want("bdfhj", v1alpha1.PhaseRolling, "remaining")
-
-	w = newWorld(t, "order: {topologyKey: zones, domains: OneAtATime}")
-	w.pass(0)
-	w.want("", v1alpha1.PhaseStalled, "remaining")
-	if b := w.out.Status.Blocking; len(b) != 1 || b[0].Reason != "OrderLabelMissing" {
-		t.Errorf("blocking %+v", b)
-	}
-	w.labels["c"] = map[string]string{"zones": "1"}
-	w.pass(0)
-	w.want("abdefghij", v1alpha1.PhaseRolling, "remaining")
-
-	w = newWorld(t, "waves: [{name: all, nodes: {percent: 100}, growth: {start: 10%, factor: 3}}]")
-	for _, step := range []string{"a", "bcd", "efghij"} {
-		w.pass(0)
-		w.want(step, v1alpha1.PhaseRolling, "all")
-	}
-}
-
 func TestSelectorsAndSpread(t *testing.T) {
 	w := newWorld(t, "waves: [{name: canary, nodes: {selector: {matchLabels: {canary: 'yes'}}}}, {name: three, nodes: {count: 3, spreadBy: [zone]}}]")
 	w.pass(0)

@@ -486,21 +486,3 @@ func TestRetryThatFailsAtOnce(t *testing.T) {
 		w.want("", v1alpha1.PhaseFailed, "canary")
 	}
 }
-
-// The status has when the revision failed, also later and for the next process.
-func TestFailureHasItsTime(t *testing.T) {
-	w := newWorld(t, "waves: [{name: canary, nodes: {count: 2}}]\nfailure: {action: Pause}\n")
-	w.pass(time.Second)
-	w.roll()
-	w.put("a", 1, false)
-	w.pass(time.Second)
-	w.pass(11 * time.Minute)
-	at := w.s.Now
-	for range 3 {
-		if f := w.last.Failure; f == nil || f.At == nil || f.At.UnixNano() != int64(at) {
-			t.Fatalf("failure %+v, want it at %v", f, at)
-		}
-		w.restored = true
-		w.pass(time.Hour)
-	}
-}
