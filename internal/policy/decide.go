@@ -213,6 +213,7 @@ func (r *run) withPolicy() {
 	r.measure()
 	switch kind := enforcement(&r.s.Set); {
 	case kind == v1alpha1.EnforcementNone:
+		r.keepWatch()
 		r.out.Status.Phase = v1alpha1.PhaseStalled
 		if r.in.OpenYurt {
 			r.block("OpenYurt", "OpenYurt's own manager is active and starts the updates of this daemon set, so the policy holds nothing: stop that manager to let the policy control updates.")
@@ -222,8 +223,10 @@ func (r *run) withPolicy() {
 			"If another controller does, leave it: a manager with the dialect policy controls them.")
 		return
 	case len(r.in.Policies) > 1:
+		r.keepWatch()
 		r.stall(rollout.WaitConflict, "Conflict", "More than one policy applies to the daemon set: "+names(r.in.Policies)+". Change their targets so that one remains.")
 	case len(r.p.Problems) > 0:
+		r.keepWatch()
 		r.stall(rollout.WaitPolicy, "Invalid", "The policy cannot be followed: "+r.p.Problems[0]+".")
 	case r.atRest():
 		r.settle()
@@ -232,6 +235,7 @@ func (r *run) withPolicy() {
 	case r.hasFailed():
 		r.afterFailure()
 	case r.rejected():
+		r.keepWatch()
 		r.out.Status.Phase, r.out.Status.RejectedRevision = v1alpha1.PhaseRejected, r.target().Name
 		r.holdAll(rollout.WaitRejected)
 		r.block("Rejected", "The revision was rejected: change the template, or delete the RolloutApproval with the rejection.")

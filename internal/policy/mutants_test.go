@@ -43,6 +43,8 @@ func mutants() []mutant {
 		{"a node that joins and never works counts", "watch.go", "case w.joined:\n\t\t\tr.excused = append(r.excused, i)", "case w.joined && r.s == nil:\n\t\t\tr.excused = append(r.excused, i)"},
 		{"a node that joins and never works does not count where others fail", "watch.go", "\tif others {\n\t\tr.excused = nil\n\t}\n", "\t_ = others\n"},
 		{"the waves wait for a node that joins and never works", "watch.go", "for _, i := range r.excused {\n\t\tr.left[i] = true", "for _, i := range r.excused {\n\t\tr.left[i] = r.left[i]"},
+		{"the status forgets which nodes were broken while nothing is decided", "watch.go", "r.out.Status.NotReadyBefore = r.in.Last.NotReadyBefore", "_ = r.in.Last.NotReadyBefore"},
+		{"the time in which nothing was decided counts", "watch.go", "w.counts, w.pulls = false, false\n", "w.counts = true\n"},
 		{"another manager counts a node that joins", "watch.go", "began != nil && rollout", "began == nil && rollout"},
 		{"a broken pod that a user deletes before the rollout is forgotten", "watch.go", "rested := r.committed >= 0 &&", "rested := r.committed < 0 &&"},
 		{"the next manager forgets which nodes were broken before", "watch.go", "} else if r.in.Last != nil {\n", "} else if r.in.Last != nil && r.in.Watch != nil {\n"},

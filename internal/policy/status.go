@@ -261,7 +261,7 @@ func Idle(set Set, last *v1alpha1.SetStatus) *v1alpha1.SetStatus {
 	if last != nil {
 		st.CommittedRevision, st.CommittedDigest, st.TargetRevision, st.TargetNumber = last.CommittedRevision, last.CommittedDigest, last.TargetRevision, last.TargetNumber
 		st.Attempt = last.Attempt
-		st.Failure, st.RejectedRevision = last.Failure, last.RejectedRevision
+		st.Failure, st.RejectedRevision, st.NotReadyBefore = last.Failure, last.RejectedRevision, last.NotReadyBefore
 	}
 	return st
 }

@@ -136,6 +136,21 @@ func (r *run) earlier() *Watch {
 	return out
 }
 
+// keepWatch keeps the observations while the nodes are not judged. The time until the next decision does not count then.
+func (r *run) keepWatch() {
+	if r.in.Last != nil {
+		r.out.Status.NotReadyBefore = r.in.Last.NotReadyBefore
+	}
+	if was := r.in.Watch; was != nil {
+		r.out.Watch = &Watch{of: was.of, number: was.number, nodes: make(map[string]watched, len(was.nodes))}
+		for name := range was.nodes {
+			w := was.nodes[name]
+			w.counts, w.pulls = false, false
+			r.out.Watch.nodes[name] = w
+		}
+	}
+}
+
 // unproven reports whether a pod has a revision whose rollout has begun after that of the committed one and has not ended: that the pod is not available may be the fault
 // of that revision, and says nothing about its node.
 func (r *run) unproven(p *rollout.Pod) bool {
