@@ -277,7 +277,7 @@ func TestTwoUsers(t *testing.T) {
 	theirs.Denied = true
 	ctx, cancel := chromedp.NewContext(b.Ctx)
 	defer cancel()
-	other := &browser{b.On(t), t}
+	other := b.On(t)
 	other.Ctx = ctx
 	pause := chrome.Named(".actions > button", "pause")
 	b.Does("a user who may do everything", log.Enable(), chromedp.Navigate(mine), chrome.Press(chrome.Find("table.sets a")), chrome.Until(pause+" && !"+pause+".disabled"), chrome.Until(chrome.Count(".cell")+" === 3"))
