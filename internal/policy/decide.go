@@ -214,13 +214,7 @@ func (r *run) withPolicy() {
 	switch kind := enforcement(&r.s.Set); {
 	case kind == v1alpha1.EnforcementNone:
 		r.keepWatch()
-		r.out.Status.Phase = v1alpha1.PhaseStalled
-		if r.in.OpenYurt {
-			r.block("OpenYurt", "OpenYurt's own manager is active and starts the updates of this daemon set, so the policy holds nothing: stop that manager to let the policy control updates.")
-			return
-		}
-		r.block("OnDelete", "The daemon set has the strategy OnDelete, so only users update it. If Everynode creates its pods, set the type RollingUpdate to let the policy control updates. "+
-			"If another controller does, leave it: a manager with the dialect policy controls them.")
+		r.uncontrolled()
 		return
 	case len(r.in.Policies) > 1:
 		r.keepWatch()
@@ -263,6 +257,17 @@ func (r *run) withPolicy() {
 	r.judge()
 	r.changes()
 	r.reportUnconfirmed()
+}
+
+// uncontrolled reports why the policy holds nothing.
+func (r *run) uncontrolled() {
+	r.out.Status.Phase = v1alpha1.PhaseStalled
+	if r.in.OpenYurt {
+		r.block("OpenYurt", "OpenYurt's own manager is active and starts the updates of this daemon set, so the policy holds nothing: stop that manager to let the policy control updates.")
+		return
+	}
+	r.block("OnDelete", "The daemon set has the strategy OnDelete, so only users update it. If Everynode creates its pods, set the type RollingUpdate to let the policy control updates. "+
+		"If another controller does, leave it: a manager with the dialect policy controls them.")
 }
 
 // commit asks for the mark of a revision, and names it in the status: the mark counts only together with that.
