@@ -38,7 +38,7 @@ const (
 	warnNothing     = "nothing-changes"
 	warnManager     = "field-manager"
 	warnDialect     = "dialect"
-	warnPolicy      = "policy"
+	warnPolicy      = "rollout-policy"
 )
 
 // slowNodes is the number of nodes from which an update of one node at a time leads to a warning.
