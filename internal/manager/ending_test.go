@@ -9,7 +9,14 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/controller/nodehold"
 )
 
 // TestWhetherAnotherManagerTakesOver: only a Deployment that is known to want no manager keeps a leader that is asked to stop.
@@ -102,6 +109,61 @@ func TestWhoEnds(t *testing.T) {
 		}
 	}
 	l.end(t.Context(), nil, time.Minute)
+}
+
+// heldNode is the API of nodes, with one that the manager holds.
+type heldNode struct {
+	changed func(node, before *corev1.Node)
+}
+
+// Patch implements nodehold.Nodes.
+func (h *heldNode) Patch(context.Context, string, types.PatchType, []byte, metav1.PatchOptions, ...string) (*corev1.Node, error) {
+	before, after := nodeWith(everynode.HoldTaint()), nodeWith()
+	h.changed(after, before)
+	return after, nil
+}
+
+func nodeWith(taints ...corev1.Taint) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"}, Spec: corev1.NodeSpec{Taints: taints}}
+}
+
+// TestTheEndReleasesNodes: a leader that no other one follows holds no node any more when it stops.
+func TestTheEndReleasesNodes(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind":"Deployment","apiVersion":"apps/v1","spec":{"replicas":0}}`))
+	}))
+	t.Cleanup(server.Close)
+	o, err := parse(t, "", "--dialects=native", "--deployment=own")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := &rest.Config{Host: server.URL, QPS: 100, Burst: 100}
+	d, err := newDeployment(o, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLeader(o, cfg, &leaseGuard{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.working.Store(true)
+	l.synced.Store(true)
+	released := make(chan struct{})
+	nodes := &heldNode{}
+	l.holds = nodehold.New(nodehold.Options{Nodes: nodes, Clock: clock.RealClock{}, MayWrite: func() bool { return true }, Known: func() bool { return false }})
+	nodes.changed = func(node, before *corev1.Node) {
+		close(released)
+		l.holds.NodeChanged(t.Context(), node, before)
+	}
+	l.holds.NodeChanged(t.Context(), nodeWith(everynode.HoldTaint()), nil)
+	go l.holds.Run(t.Context())
+	l.end(t.Context(), d, time.Minute)
+	select {
+	case <-released:
+	default:
+		t.Error("the node is still held")
+	}
 }
 
 // TestOutlive: what runs goes on until the end has been made, and an end that is no longer needed is given up.
