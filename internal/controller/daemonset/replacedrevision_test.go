@@ -84,18 +84,7 @@ func TestAHashThatNoRevisionHasAnyMoreRestartsNothing(t *testing.T) {
 func TestOneOfTwoRevisionsOfATemplateIsDeleted(t *testing.T) {
 	for _, deleted := range []string{"the newer one", "the older one", "the newer one, for a new leader"} {
 		t.Run(deleted, func(t *testing.T) {
-			a := newAdvanced(t, 3, standard)
-			a.settle()
-			older := a.currentRevision()
-			newer := older.DeepCopy()
-			newer.Name, newer.UID, newer.ResourceVersion, newer.Revision = "ds-twin", "twin", a.next(), 5
-			newer.Labels[appsv1.ControllerRevisionHashLabelKey] = "twin"
-			a.revisions[newer.Name] = newer
-			a.seeRevision(newer)
-			a.settle()
-			a.join("joined")
-			a.settle()
-			a.forgetLog()
+			a, older, newer := withTwin(t)
 			gone := newer
 			if deleted == "the older one" {
 				gone = older
@@ -120,12 +109,13 @@ func TestOneOfTwoRevisionsOfATemplateIsDeleted(t *testing.T) {
 	}
 }
 
-// withTwin is a set with two revisions of its template, and pods of both; the second revision is returned.
-func withTwin(t *testing.T) (*advanced, *appsv1.ControllerRevision) {
+// withTwin is a set with two revisions of its template, and pods of both.
+func withTwin(t *testing.T) (a *advanced, older, newer *appsv1.ControllerRevision) {
 	t.Helper()
-	a := newAdvanced(t, 3, standard)
+	a = newAdvanced(t, 3, standard)
 	a.settle()
-	newer := a.currentRevision().DeepCopy()
+	older = a.currentRevision()
+	newer = older.DeepCopy()
 	newer.Name, newer.UID, newer.ResourceVersion, newer.Revision = "ds-twin", "twin", a.next(), 5
 	newer.Labels[appsv1.ControllerRevisionHashLabelKey] = "twin"
 	a.revisions[newer.Name] = newer
@@ -134,7 +124,7 @@ func withTwin(t *testing.T) (*advanced, *appsv1.ControllerRevision) {
 	a.join("joined")
 	a.settle()
 	a.forgetLog()
-	return a, newer
+	return a, older, newer
 }
 
 // The revision that pods have lost cannot be written again, as with a quota, or a webhook that does not answer: the set goes on, and nothing restarts.
@@ -145,7 +135,7 @@ func TestALostTwinThatCannotBeWritten(t *testing.T) {
 		"a conflict": apierrors.NewConflict(schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}, "ds-twin", errors.New("no")),
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, newer := withTwin(t)
+			a, _, newer := withTwin(t)
 			a.before = func(verb, name string) error {
 				if verb == "create-revision" && name == "ds-twin" {
 					return refusal
@@ -210,7 +200,7 @@ func TestAChangedHashThatCannotBeChangedBack(t *testing.T) {
 // TestALostTwinAndANewLeader is a limit: of the two revisions of a template one is deleted and cannot be written again. Only the leader that has seen it knows that the
 // pods with its hash are up to date; a pod has no other trace of its template that could be trusted. The next leader updates these pods, and no others.
 func TestALostTwinAndANewLeader(t *testing.T) {
-	a, newer := withTwin(t)
+	a, _, newer := withTwin(t)
 	var ofTwin []string
 	for name, p := range a.pods {
 		if p.Labels[appsv1.ControllerRevisionHashLabelKey] == "twin" {
