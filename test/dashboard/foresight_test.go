@@ -42,7 +42,7 @@ func labelled(node, text string) string {
 	return fmt.Sprintf("(document.querySelector(%q)?.getAttribute('aria-label') || '').includes(%q)", ".cell[data-node="+node+"]", text)
 }
 
-// TestTimesAfterAnApproval: nobody knows when a person approves. So what a plan does after that has no time that counts from now: not the wave, not its nodes, and not the moment
+// TestTimesAfterAnApproval: it is not known when a person approves. So what a plan does after that has no time that counts from now: not the wave, not its nodes, and not the moment
 // that is played.
 func TestTimesAfterAnApproval(t *testing.T) {
 	b := browse(t)

@@ -27,7 +27,7 @@ func (s *tale) label(name, value string) *tale {
 
 // TestHooks: no pod is deleted that its hook has not released.
 func TestHooks(t *testing.T) {
-	begin := func() *tale { return told(t, 2, plain).edit(hooked).observed("b") }
+	begin := func() *tale { return newTale(t, 2, plain).edit(hooked).observed("b") }
 	waiting := func() *tale { return begin().label("a0", "yes").prepare("a0") }
 	wantInvariants(t, waiting().remove("a0").judge(), Hook)
 	wantInvariants(t, waiting().label("a0", "no").remove("a0").judge())

@@ -27,8 +27,8 @@ type tale struct {
 	excused  map[types.UID]bool
 }
 
-// told begins with one ready pod of revision a on each of the nodes n0, n1 and so on, and then has template b.
-func told(t *testing.T, nodes int, edit func(rolling *v1beta1.RollingUpdateDaemonSet)) *tale {
+// newTale begins with one ready pod of revision a on each of the nodes n0, n1 and so on, and then has template b.
+func newTale(t *testing.T, nodes int, edit func(rolling *v1beta1.RollingUpdateDaemonSet)) *tale {
 	s := &tale{story: newStory(0, one, zero), t: t, excused: map[types.UID]bool{}}
 	s.log = nil
 	s.advanced = &v1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ds", UID: s.set.UID}}
@@ -154,49 +154,49 @@ func progressive(spec *v1beta1.DaemonSetSpec) {
 func TestGoodTales(t *testing.T) {
 	canary := map[string]string{"canary": "yes"}
 	tests := map[string]*tale{
-		"a roll":                             told(t, 2, plain).observed("b").recreate(0).recreate(1),
-		"before the status has the revision": told(t, 2, plain).recreate(0).observed("b").recreate(1),
-		"a surge":                            told(t, 2, surging).observed("b").pod("b0", 0, "b").remove("a0").pod("b1", 1, "b").remove("a1"),
-		"the chosen node":                    told(t, 2, chosen).node(1, canary).observed("b").recreate(1),
-		"as many as the partition allows":    told(t, 3, partition("1")).observed("b").recreate(0).recreate(1),
-		"half of three, rounded down, are kept": told(t, 3, partition("50%")).
+		"a roll":                             newTale(t, 2, plain).observed("b").recreate(0).recreate(1),
+		"before the status has the revision": newTale(t, 2, plain).recreate(0).observed("b").recreate(1),
+		"a surge":                            newTale(t, 2, surging).observed("b").pod("b0", 0, "b").remove("a0").pod("b1", 1, "b").remove("a1"),
+		"the chosen node":                    newTale(t, 2, chosen).node(1, canary).observed("b").recreate(1),
+		"as many as the partition allows":    newTale(t, 3, partition("1")).observed("b").recreate(0).recreate(1),
+		"half of three, rounded down, are kept": newTale(t, 3, partition("50%")).
 			observed("b").recreate(0).recreate(1),
-		"what was decided before the pause was seen": told(t, 2, plain).observed("b").
+		"what was decided before the pause was seen": newTale(t, 2, plain).observed("b").
 			edit(func(spec *v1beta1.DaemonSetSpec) { paused(spec.UpdateStrategy.RollingUpdate) }).recreate(0),
 		"what had begun before the pause": func() *tale {
-			s := told(t, 2, plain).observed("b")
+			s := newTale(t, 2, plain).observed("b")
 			s.remove("a0")
 			return s.edit(func(spec *v1beta1.DaemonSetSpec) { paused(spec.UpdateStrategy.RollingUpdate) }).observed("b").pod("b0", 0, "b")
 		}(),
-		"a new node while paused": told(t, 1, paused).observed("b").node(1, nil).pod("b1", 1, "b"),
-		"a held node whose pod somebody deleted": told(t, 2, paused).observed("b").
+		"a new node while paused": newTale(t, 1, paused).observed("b").node(1, nil).pod("b1", 1, "b"),
+		"a held node whose pod somebody deleted": newTale(t, 2, paused).observed("b").
 			excuse("a0").remove("a0").pod("again", 0, "a"),
-		"what had begun before somebody deleted the pod, and before the pause": told(t, 2, plain).observed("b").prepare("a0").excuse("a0").remove("a0").
+		"what had begun before somebody deleted the pod, and before the pause": newTale(t, 2, plain).observed("b").prepare("a0").excuse("a0").remove("a0").
 			edit(func(spec *v1beta1.DaemonSetSpec) { paused(spec.UpdateStrategy.RollingUpdate) }).observed("b").pod("b0", 0, "b"),
-		"a held node whose pod has lost its hash to a webhook": told(t, 2, paused).observed("b").
+		"a held node whose pod has lost its hash to a webhook": newTale(t, 2, paused).observed("b").
 			excuse("a0").remove("a0").pod("bare", 0, "").excuse("bare").remove("bare").pod("b0", 0, "b"),
 		"a failed pod on a held node": func() *tale {
-			s := told(t, 2, paused).observed("b")
+			s := newTale(t, 2, paused).observed("b")
 			s.failed("a0")
 			return s.remove("a0").pod("again", 0, "a")
 		}(),
-		"a change in place": told(t, 1, plain).observed("b").mark("a0").patch("a0", "new").running("a0", "new").
+		"a change in place": newTale(t, 1, plain).observed("b").mark("a0").patch("a0", "new").running("a0", "new").
 			open("a0"),
-		"a change that is called off": told(t, 2, onlyOne).observed("b").mark("a0").template("a").observed("a").open("a0"),
-		"a pod that waits for its hook, and goes": told(t, 2, onlyOne).observed("b").prepare("a0").remove("a0").
+		"a change that is called off": newTale(t, 2, onlyOne).observed("b").mark("a0").template("a").observed("a").open("a0"),
+		"a pod that waits for its hook, and goes": newTale(t, 2, onlyOne).observed("b").prepare("a0").remove("a0").
 			pod("b0", 0, "b").prepare("a1"),
-		"progressive creation": told(t, 1, partition("1")).edit(progressive).observed("b").node(1, nil).pod("b1", 1, "b"),
-		"back to the first template": told(t, 2, plain).observed("b").recreate(0).template("a").observed("a").
+		"progressive creation": newTale(t, 1, partition("1")).edit(progressive).observed("b").node(1, nil).pod("b1", 1, "b"),
+		"back to the first template": newTale(t, 2, plain).observed("b").recreate(0).template("a").observed("a").
 			remove("b0").pod("again", 0, "a"),
 		"after a version that was invalid": func() *tale {
-			s := told(t, 2, plain)
+			s := newTale(t, 2, plain)
 			s.advanced.Status.Conditions = []appsv1.DaemonSetCondition{{Type: "Degraded", Reason: "InvalidSpec"}}
 			s.observed("a")
 			s.advanced.Status.Conditions = nil
 			return s.edit(func(*v1beta1.DaemonSetSpec) {}).recreate(0).observed("b")
 		}(),
 		"after the set is gone": func() *tale {
-			s := told(t, 2, paused).observed("b")
+			s := newTale(t, 2, paused).observed("b")
 			set, err := NewAdvanced(s.advanced)
 			if err != nil {
 				t.Fatal(err)
@@ -225,46 +225,46 @@ func TestTalesOfMutants(t *testing.T) {
 		text string
 	}{
 		"updated while paused": {
-			told(t, 2, paused).observed("b").recreate(0), []Invariant{Limits}, "although the update is paused"},
+			newTale(t, 2, paused).observed("b").recreate(0), []Invariant{Limits}, "although the update is paused"},
 		"updated in place while paused": {
-			told(t, 2, paused).observed("b").mark("a0"), []Invariant{Limits}, "although the update is paused"},
+			newTale(t, 2, paused).observed("b").mark("a0"), []Invariant{Limits}, "although the update is paused"},
 		"prepared while paused": {
-			told(t, 2, paused).observed("b").prepare("a0"), []Invariant{Limits}, "although the update is paused"},
+			newTale(t, 2, paused).observed("b").prepare("a0"), []Invariant{Limits}, "although the update is paused"},
 		"prepared while paused, and then deleted by somebody else": {
-			told(t, 2, paused).observed("b").prepare("a0").excuse("a0").remove("a0"), []Invariant{Limits}, "although the update is paused"},
+			newTale(t, 2, paused).observed("b").prepare("a0").excuse("a0").remove("a0"), []Invariant{Limits}, "although the update is paused"},
 		"surge begun while paused": {
-			told(t, 2, func(r *v1beta1.RollingUpdateDaemonSet) { surging(r); paused(r) }).observed("b").pod("b0", 0, "b"),
+			newTale(t, 2, func(r *v1beta1.RollingUpdateDaemonSet) { surging(r); paused(r) }).observed("b").pod("b0", 0, "b"),
 			[]Invariant{Limits}, "pod b0 was created on node n0 although the update is paused"},
 		"updated with OnDelete": {
-			told(t, 2, plain).edit(func(spec *v1beta1.DaemonSetSpec) {
+			newTale(t, 2, plain).edit(func(spec *v1beta1.DaemonSetSpec) {
 				spec.UpdateStrategy.Type = v1beta1.OnDeleteDaemonSetStrategyType
 			}).observed("b").recreate(0), []Invariant{Limits}, "OnDelete"},
 		"a node that was not chosen": {
-			told(t, 2, chosen).observed("b").recreate(0), []Invariant{Limits}, "the selector chooses other nodes"},
+			newTale(t, 2, chosen).observed("b").recreate(0), []Invariant{Limits}, "the selector chooses other nodes"},
 		"one more than the partition allows": {
-			told(t, 3, partition("2")).observed("b").recreate(0).recreate(1), []Invariant{Limits}, "allows 1 of 3 nodes to be updated, and this is number 2"},
+			newTale(t, 3, partition("2")).observed("b").recreate(0).recreate(1), []Invariant{Limits}, "allows 1 of 3 nodes to be updated, and this is number 2"},
 		"a percentage rounded up": {
-			told(t, 3, partition("50%")).observed("b").recreate(0).recreate(1).recreate(2), []Invariant{Limits}, "allows 2 of 3"},
+			newTale(t, 3, partition("50%")).observed("b").recreate(0).recreate(1).recreate(2), []Invariant{Limits}, "allows 2 of 3"},
 		"a partition of all": {
-			told(t, 2, partition("5")).observed("b").recreate(0), []Invariant{Limits}, "allows 0 of 2"},
+			newTale(t, 2, partition("5")).observed("b").recreate(0), []Invariant{Limits}, "allows 0 of 2"},
 		"a held node that gets the newest revision after its pod was deleted": {
-			told(t, 2, paused).observed("b").excuse("a0").remove("a0").pod("b0", 0, "b"), []Invariant{Limits}, "pod b0 was created on node n0"},
+			newTale(t, 2, paused).observed("b").excuse("a0").remove("a0").pod("b0", 0, "b"), []Invariant{Limits}, "pod b0 was created on node n0"},
 		"more pods than progressive creation allows": {
-			told(t, 1, partition("2")).edit(progressive).observed("b").node(1, nil).pod("b1", 1, "b"), []Invariant{Limits}, "allows 0 of 2"},
+			newTale(t, 1, partition("2")).edit(progressive).observed("b").node(1, nil).pod("b1", 1, "b"), []Invariant{Limits}, "allows 0 of 2"},
 		"a pod that is up to date": {
-			told(t, 2, plain).observed("b").recreate(0).remove("b0"), []Invariant{Kept}, "pod b0 on node n0 is up to date"},
+			newTale(t, 2, plain).observed("b").recreate(0).remove("b0"), []Invariant{Kept}, "pod b0 on node n0 is up to date"},
 		"a pod that is up to date is prepared": {
-			told(t, 2, plain).observed("b").recreate(0).prepare("b0"), []Invariant{Kept}, "pod b0 on node n0 is up to date"},
+			newTale(t, 2, plain).observed("b").recreate(0).prepare("b0"), []Invariant{Kept}, "pod b0 on node n0 is up to date"},
 		"nothing was changed at all": {
-			told(t, 2, plain).template("a").observed("a").remove("a0"), []Invariant{Kept}, "pod a0"},
+			newTale(t, 2, plain).template("a").observed("a").remove("a0"), []Invariant{Kept}, "pod a0"},
 		"changed while in use": {
-			told(t, 1, plain).observed("b").patch("a0", "new"), []Invariant{InPlace}, "changed while it was in use"},
+			newTale(t, 1, plain).observed("b").patch("a0", "new"), []Invariant{InPlace}, "changed while it was in use"},
 		"put into use too early": {
-			told(t, 1, plain).observed("b").running("a0", "old").mark("a0").patch("a0", "new").open("a0"), []Invariant{InPlace}, "runs old instead of new"},
+			newTale(t, 1, plain).observed("b").running("a0", "old").mark("a0").patch("a0", "new").open("a0"), []Invariant{InPlace}, "runs old instead of new"},
 		"the budget ignored by a change in place": {
-			told(t, 2, onlyOne).observed("b").mark("a0").mark("a1"), []Invariant{Budget}, "2 nodes are unavailable"},
+			newTale(t, 2, onlyOne).observed("b").mark("a0").mark("a1"), []Invariant{Budget}, "2 nodes are unavailable"},
 		"the budget ignored by a pod that waits": {
-			told(t, 2, onlyOne).observed("b").prepare("a0").prepare("a1"), []Invariant{Budget}, "2 nodes are unavailable"},
+			newTale(t, 2, onlyOne).observed("b").prepare("a0").prepare("a1"), []Invariant{Budget}, "2 nodes are unavailable"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

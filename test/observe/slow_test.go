@@ -31,7 +31,7 @@ func TestSlowCreates(t *testing.T) {
 		{"the API server received it later", false, []Invariant{Limits}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := told(t, 2, plain).observed("b").excuse("a0").remove("a0")
+			s := newTale(t, 2, plain).observed("b").excuse("a0").remove("a0")
 			sent := s.now
 			s.template("c").observed("c")
 			if !test.before {
