@@ -22,7 +22,7 @@ import (
 // followLost.
 func (w *world) judgeCharge(event Event, old *corev1.Pod, before map[string]bool) {
 	if w.charged == nil {
-		w.charged, w.upSince, w.lost = map[string]bool{}, map[string]time.Time{}, map[types.UID]loss{}
+		w.charged, w.doubled, w.upSince, w.lost = map[string]bool{}, map[string]bool{}, map[string]time.Time{}, map[types.UID]loss{}
 	}
 	maps.DeleteFunc(w.charged, func(node string, _ bool) bool { return w.up[node] || !w.eligible[node] })
 	pod, isPod := event.Object.(*corev1.Pod)
@@ -32,6 +32,7 @@ func (w *world) judgeCharge(event Event, old *corev1.Pod, before map[string]bool
 	}
 	seen := w.followUp(event.At, decided)
 	w.followLost(event, old)
+	w.judgeDoubled(event, seen)
 	if !isPod || old == nil || w.set == nil || w.set.DeletionTimestamp != nil || !w.ours(pod) || !w.begins(old, pod, event.Type == watch.Deleted) {
 		return
 	}
@@ -45,6 +46,20 @@ func (w *world) judgeCharge(event Event, old *corev1.Pod, before map[string]bool
 		w.violate(Budget, event, fmt.Sprintf("the controller has made %d nodes unavailable (%s), at most %d allowed",
 			now, strings.Join(slices.Sorted(maps.Keys(w.charged)), ", "), w.report.Limit))
 	}
+}
+
+// judgeDoubled replaces judgeSurge if nodes fail independently. Next to a pod that is not available, a new one needs no surge, and that pod may become available
+// later: when a node is back, for example. So a node counts only if the controller must have known of an available pod when it decided to create another one
+// next to it, and until the node does not surge any more.
+func (w *world) judgeDoubled(event Event, seen map[string]bool) {
+	maps.DeleteFunc(w.doubled, func(node string, _ bool) bool { return !slices.Contains(w.surging, node) })
+	before := len(w.doubled)
+	if pod, isPod := event.Object.(*corev1.Pod); isPod && event.Type == watch.Added && w.ours(pod) {
+		if node := NodeOf(pod); seen[node] && slices.Contains(w.surging, node) {
+			w.doubled[node] = true
+		}
+	}
+	w.judgeSurge(event, slices.Sorted(maps.Keys(w.doubled)), before)
 }
 
 // followUp keeps since when nodes have an available pod, and returns those of which the controller must have known when it decided what this event shows: a pod

@@ -116,6 +116,22 @@ func TestRobbed(t *testing.T) {
 	wantInvariants(t, failingSurge("a", "b").create("new-a", "a").unready("new-a").terminate("old-a").judgeFailing(), Budget)
 }
 
+// TestDoubled: next to a pod that is not available, a new one needs no surge, also when that pod becomes available later, or has just done so.
+func TestDoubled(t *testing.T) {
+	returned := func() *story {
+		return failingSurge("a", "b", "c").unready("old-a").wait(time.Minute).create("new-a", "a").ready("old-a")
+	}
+	wantInvariants(t, returned().create("new-b", "b").judgeFailing())
+	wantInvariants(t, returned().wait(time.Minute).create("new-b", "b").judgeFailing())
+	wantInvariants(t, returned().create("new-b", "b").create("new-c", "c").judgeFailing(), Surge)
+	back := func() *story { return failingSurge("a", "b").create("new-a", "a").unready("old-b").ready("old-b") }
+	wantInvariants(t, back().wait(certain - time.Second).create("new-b", "b").judgeFailing())
+	wantInvariants(t, back().wait(certain).create("new-b", "b").judgeFailing(), Surge)
+	// One that has ended counts no more, and where nodes do not fail, each one counts.
+	wantInvariants(t, failingSurge("a", "b").create("new-a", "a").ready("new-a").create("new-b", "b").judgeFailing())
+	wantInvariants(t, returned().create("new-b", "b").judge(), Budget, Surge)
+}
+
 // TestShrunk: the controller need not know yet that nodes have just gone of which its budget is a percentage.
 func TestShrunk(t *testing.T) {
 	half := intstr.FromString("50%")

@@ -54,7 +54,7 @@
 // replacement may be created, as upstream's controller does. A terminal pod is never available.
 //
 // Where nodes fail (Rules.Outages), anything may become unavailable at any time, so budget is checked by the actions of
-// the controller: see judgeCharge; and percentages are relative to the highest number of eligible nodes within the last
+// the controller: see judgeCharge; so is surge: see judgeDoubled; and percentages are relative to the highest number of eligible nodes within the last
 // 2 s. Kept is then checked for sets of apps/v1 too, by their ControllerRevisions, which only a Ledger has.
 //
 // At moments at which nothing is left to do (Rules.Rests), every number of the status is computed from nodes, pods and

@@ -134,12 +134,12 @@ func Judge(log []Event, rules Rules) Report {
 		if judged {
 			w.report.Judged++
 			w.judgePods(event, counts)
-			w.judgeSurge(event, surging)
 			if rules.Outages {
 				w.judgeCharge(event, old, up)
 				w.judgeNewest(event, old)
 				w.judgeUnchanged(event, old)
 			} else {
+				w.judgeSurge(event, w.surging, surging)
 				w.judgeBudget(event, unavailable)
 			}
 		}
@@ -166,12 +166,12 @@ func (w *world) judgePods(event Event, before map[string]int) {
 }
 
 // judgeSurge reports a pod that makes more nodes surge than allowed.
-func (w *world) judgeSurge(event Event, before int) {
+func (w *world) judgeSurge(event Event, surging []string, before int) {
 	_, limit := w.budgets()
-	w.report.MostSurging = max(w.report.MostSurging, len(w.surging))
+	w.report.MostSurging = max(w.report.MostSurging, len(surging))
 	_, isPod := event.Object.(*corev1.Pod)
-	if now := len(w.surging); isPod && event.Type == watch.Added && limit > 0 && now > limit && now > before {
-		w.violate(Surge, event, fmt.Sprintf("%d nodes are surging (%s), at most %d allowed", now, strings.Join(w.surging, ", "), limit))
+	if now := len(surging); isPod && event.Type == watch.Added && limit > 0 && now > limit && now > before {
+		w.violate(Surge, event, fmt.Sprintf("%d nodes are surging (%s), at most %d allowed", now, strings.Join(surging, ", "), limit))
 	}
 }
 

@@ -28,11 +28,13 @@ type world struct {
 	// crowds are the recent higher numbers of eligible nodes (see desired).
 	crowds []crowd
 	// revisions are those of the set, newest the hash of the last of them, and since when it is that; charged are the nodes that count against the budget where nodes fail (see judgeCharge),
+	// doubled are those that count as surging there (see judgeDoubled),
 	// upSince and lost what the controller need not know yet (see followUp, followLost).
 	revisions map[types.UID]*appsv1.ControllerRevision
 	newest    string
 	newestAt  time.Time
 	charged   map[string]bool
+	doubled   map[string]bool
 	upSince   map[string]time.Time
 	lost      map[types.UID]loss
 	// wanted is what the template wants.
