@@ -38,8 +38,8 @@ type Input struct {
 	Stored *v1alpha1.SetStatus
 	// Watch contains the observations of nodes from the last decision of this process; nil if there are none.
 	Watch *Watch
-	// Clocks are the clocks of the last decision of this process; nil if it has made none.
-	Clocks *Clocks
+	// Memory is what the last decision of this process has passed on; nil if it has made none.
+	Memory *Memory
 	// Answers are the answers since the last decision, in their order, and Measuring defines who measures.
 	Answers   []Answer
 	Measuring Measuring
@@ -88,8 +88,8 @@ type Result struct {
 	Revert int
 	// Watch is the Watch of the next decision.
 	Watch *Watch
-	// Clocks are the clocks for the next decision.
-	Clocks *Clocks
+	// Memory is for the next decision.
+	Memory *Memory
 	// MaxUnavailable further limits the budget of the set; nil for no limit.
 	MaxUnavailable *rollout.Quantity
 	// Judged are the approvals with a status that is to be written.
@@ -164,7 +164,7 @@ type waveCount struct{ nodes, updated, available, absent int32 }
 
 // Decide decides what the policies of a set allow.
 func Decide(in *Input) Result {
-	r := &run{in: in, s: in.Snapshot, out: Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision, Revert: rollout.NoRevision, Clocks: &Clocks{}}, template: in.Snapshot.Set.Update}
+	r := &run{in: in, s: in.Snapshot, out: Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision, Revert: rollout.NoRevision, Memory: &Memory{}}, template: in.Snapshot.Set.Update}
 	if u := r.s.Set.Update; u < 0 || u >= len(r.s.Revisions) {
 		return r.out // nothing is decided
 	}

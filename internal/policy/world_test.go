@@ -29,7 +29,7 @@ type world struct {
 	marks     []int64
 	failed    []*everynode.Failure
 	watch     *policy.Watch
-	clocks    *policy.Clocks
+	memory    *policy.Memory
 	stored    *v1alpha1.SetStatus
 	approvals []v1alpha1.RolloutApproval
 	// refuses is whether no state of an approval can be written; unstored are the names of those that have not been.
@@ -122,16 +122,16 @@ func (w *world) jump(wall, elapsed time.Duration) {
 			Name: "agent-" + w.s.Revisions[i].Name, Committed: w.marks[i], Failed: w.failed[min(i, 1)], Same: i, Foreign: w.foreign != 0 && i == w.foreign,
 		})
 	}
-	in.Clocks = w.clocks
+	in.Memory = w.memory
 	if w.restored || w.last == nil {
-		in.Clocks = nil
+		in.Memory = nil
 	}
 	if w.restored {
 		in.Watch = nil
 	}
 	w.survives(*in)
 	w.out = policy.Decide(in)
-	w.watch, w.clocks = w.out.Watch, w.out.Clocks
+	w.watch, w.memory = w.out.Watch, w.out.Memory
 	if w.out.Fail != nil {
 		w.failed[1] = w.out.Fail
 	} else if w.out.Retry {
@@ -166,7 +166,7 @@ func (w *world) survives(in policy.Input) {
 	if w.last == nil {
 		return
 	}
-	in.Watch, in.Clocks = nil, nil
+	in.Watch, in.Memory = nil, nil
 	fields := reflect.TypeFor[v1alpha1.SetStatus]()
 	w.passes++
 	for i := range 2 * fields.NumField() {

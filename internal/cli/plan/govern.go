@@ -73,7 +73,7 @@ type governor struct {
 	// new revision, failure is its failure, failedAt when it failed, undone reports whether nodes then return to the
 	// committed one, and back is when all have it.
 	watch          *policy.Watch
-	clocks         *policy.Clocks
+	memory         *policy.Memory
 	reached        map[string]bool
 	failure        *v1alpha1.RolloutFailure
 	failedAt, back rollout.Time
@@ -120,13 +120,13 @@ func (g *governor) Govern(s *rollout.Snapshot) rollout.Time {
 	in := *g.in
 	in.Measuring = policy.AssumedPass
 	in.Snapshot, in.Last, in.Stored, in.Restored, in.Elapsed, in.Watch = s, g.last, g.last, g.in.Restored && s.Now == g.begin, s.Now.Sub(g.now), g.watch
-	in.Clocks = g.clocks
+	in.Memory = g.memory
 	out := policy.Decide(&in)
 	for g.store(out.Judged) || out.Status != nil && out.Status.Phase == v1alpha1.PhaseWaitingForApproval && g.approve(out.Status) {
 		in.Approvals, in.Last, in.Restored, in.Elapsed = g.in.Approvals, out.Status, false, 0
 		out = policy.Decide(&in)
 	}
-	g.now, g.last, g.watch, g.clocks = s.Now, out.Status, out.Watch, out.Clocks
+	g.now, g.last, g.watch, g.memory = s.Now, out.Status, out.Watch, out.Memory
 	if out.Revert >= 0 && out.Revert != g.template {
 		g.template = out.Revert
 		return g.Govern(s)

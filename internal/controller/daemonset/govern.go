@@ -69,8 +69,8 @@ type governed struct {
 	at time.Time
 	// watch contains the observations of nodes from that decision.
 	watch *policy.Watch
-	// clocks are the clocks of that decision.
-	clocks *policy.Clocks
+	// memory is what that decision has passed on.
+	memory *policy.Memory
 }
 
 // Selected returns the sets that a policy applies to.
@@ -158,9 +158,9 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	g := &p.state.governed
 	if len(p.rules.Policies) > 0 {
 		if uid := p.rules.Policies[0].UID; g.of != uid {
-			g.of, g.last, g.clocks, in.Restored, elapsed, in.Watch = uid, p.rules.remembered(), nil, true, 0, nil
+			g.of, g.last, g.memory, in.Restored, elapsed, in.Watch = uid, p.rules.remembered(), nil, true, 0, nil
 		}
-		in.Last, in.Clocks, in.Elapsed = g.last, g.clocks, elapsed
+		in.Last, in.Memory, in.Elapsed = g.last, g.memory, elapsed
 	}
 	out := policy.Decide(in)
 	p.c.ask(p.key, out.Questions)
@@ -169,7 +169,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 		g.last = out.Status
 	}
 	out.Enter(s, h.Changes(p.w, p.d.InPlace))
-	g.watch, g.clocks = out.Watch, out.Clocks
+	g.watch, g.memory = out.Watch, out.Memory
 	switch len(p.rules.Policies) {
 	case 0:
 	case 1:

@@ -8,10 +8,9 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Clocks contains the time since some events, by a clock that users cannot set: a wall clock that jumps ahead
-// must not shorten the waits of a policy. It is passed from one decision to the next. The first decision of a
-// process has only the wall clock.
-type Clocks struct {
+// Memory is what one decision passes to the next one, in addition to the status: the time since some events, by a clock that users cannot set, because a wall
+// clock that jumps ahead must not shorten the waits of a policy. The first decision of a process has only the wall clock.
+type Memory struct {
 	// started is when an update was last started, by the wall clock, and startedFor how long ago that was.
 	started    rollout.Time
 	startedFor time.Duration
@@ -28,28 +27,28 @@ type downFor struct {
 // notReadyFor is how long a node has not been ready.
 func (r *run) notReadyFor(n *rollout.Node) time.Duration {
 	now := downFor{since: n.Since}
-	if c := r.in.Clocks; c == nil {
+	if c := r.in.Memory; c == nil {
 		now.lasts = max(r.s.Now.Sub(n.Since), 0)
 	} else if was, known := c.down[n.Name]; known && was.since == n.Since {
 		now.lasts = was.lasts + max(r.in.Elapsed, 0)
 	}
-	if r.out.Clocks.down == nil {
-		r.out.Clocks.down = map[string]downFor{}
+	if r.out.Memory.down == nil {
+		r.out.Memory.down = map[string]downFor{}
 	}
-	r.out.Clocks.down[n.Name] = now
+	r.out.Memory.down[n.Name] = now
 	return now.lasts
 }
 
 // startedFor is how long ago an update was last started, at that time by the wall clock.
 func (r *run) startedFor(at rollout.Time) time.Duration {
 	lasts := max(r.s.Now.Sub(at), 0)
-	switch c := r.in.Clocks; {
+	switch c := r.in.Memory; {
 	case c == nil:
 	case c.started == at:
 		lasts = c.startedFor + max(r.in.Elapsed, 0)
 	default: // it was started since the last decision
 		lasts = min(lasts, max(r.in.Elapsed, 0))
 	}
-	r.out.Clocks.started, r.out.Clocks.startedFor = at, lasts
+	r.out.Memory.started, r.out.Memory.startedFor = at, lasts
 	return lasts
 }
