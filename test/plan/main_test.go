@@ -33,7 +33,7 @@ const (
 var shared = harness.Shared{Options: func() (harness.Options, error) {
 	o := harness.Options{Nodes: smokeNodes, Controller: harness.Everynode, Advanced: true, Edge: true, Sim: quick(), Grace: grace}
 	if *estimateNodes > stageNodes {
-		o.Grace = 0 // the heartbeats of thousands of nodes are late while all pods change
+		o.Nodes, o.Grace = *estimateNodes, 0 // so that the heartbeats of thousands of nodes are no load
 	}
 	return o, nil
 }}
