@@ -135,10 +135,13 @@ type run struct {
 	committed       int
 	marked, anyMark bool
 	// lost reports whether its ControllerRevision is gone, and joining the revision of nodes that join until then.
-	lost     bool
-	joining  int
-	last     *v1alpha1.SetStatus
-	places   []place
+	lost    bool
+	joining int
+	last    *v1alpha1.SetStatus
+	places  []place
+	// began is for each node the wave in which its update has begun, if that is known, and gone for each wave how many such nodes are gone.
+	began    []place
+	gone     []int32
 	waves    []waveCount
 	holds    []rollout.VerdictKind
 	left     []bool
@@ -167,6 +170,9 @@ func Decide(in *Input) Result {
 	r := &run{in: in, s: in.Snapshot, out: Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision, Revert: rollout.NoRevision, Memory: &Memory{}}, template: in.Snapshot.Set.Update}
 	if u := r.s.Set.Update; u < 0 || u >= len(r.s.Revisions) {
 		return r.out // nothing is decided
+	}
+	if in.Memory != nil {
+		r.out.Memory.begun = in.Memory.begun
 	}
 	r.findCommitted()
 	switch {

@@ -8,14 +8,16 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Memory is what one decision passes to the next one, in addition to the status: the time since some events, by a clock that users cannot set, because a wall
-// clock that jumps ahead must not shorten the waits of a policy. The first decision of a process has only the wall clock.
+// Memory is what one decision passes to the next one, in addition to the status: the nodes on which the update has begun, and the time since
+// some events, by a clock that users cannot set, because a wall clock that jumps ahead must not shorten the waits of a policy. The first decision of a process has only the wall clock.
 type Memory struct {
 	// started is when an update was last started, by the wall clock, and startedFor how long ago that was.
 	started    rollout.Time
 	startedFor time.Duration
 	// down are the nodes that are not ready.
 	down map[string]downFor
+	// begun are the nodes on which the update has begun.
+	begun begun
 }
 
 // downFor is how long a node has not been ready since a time of the wall clock.

@@ -20,6 +20,15 @@ type mutant struct{ name, file, text, mistake string }
 // mutants are wrong about what fails, what follows from that, and what programs are notified of.
 func mutants() []mutant {
 	return []mutant{
+		{"another node takes the place of one that is gone", "waves.go", "number -= begun + int(a.gone[k])", "number -= begun"},
+		{"nodes that are gone do not count in a percentage", "waves.go", ".Of(total+before+int(a.gone[k]))", ".Of(total + before)"},
+		{"another node with that name has its place", "begun.go", "b.joined != 0 && b.joined != r.s.Nodes[at].Joined", "b.joined != 0 && b.joined != b.joined"},
+		{"the next manager forgets which nodes are gone", "begun.go", "was.lost[w.Name] = w.Gone\n", "was.lost[w.Name] = 0\n"},
+		{"the next manager forgets which nodes have begun", "begun.go", "for _, name := range w.Begun {", "for _, name := range w.Begun[:0] {"},
+		{"a node that has begun may be in another wave", "begun.go", "\t\t\tr.began[at] = place(k)\n", "\t\t\t_ = place(k)\n"},
+		{"a wave whose nodes are gone passes", "roll.go", "return w.Gone > 0 && w.Nodes == 0", "return w.Gone < 0 && w.Nodes == 0"},
+		{"a step of which no node is left holds nothing", "waves.go", "(end > gone || goesOn)", "(end > gone || goesOn || gone > 0)"},
+		{"a node that joins comes before those that have begun", "waves.go", "case r.began[i] == place(k) || w.Start == nil:", "case r.s != nil:"},
 		{"an analysis without an answer passes", "answers.go", "if as.Answer != v1alpha1.AnswerPass {\n\t\t\th.passing = false", "if as.Answer == v1alpha1.AnswerFail {\n\t\t\th.passing = false"},
 		{"an answer from before the wave was complete counts", "answers.go", "complete(was) != complete(st) ||", "false ||"},
 		{"an answer of another process counts", "answers.go", "|| r.in.Restored && r.in.Measuring == MeasuredHere {\n\t\tas.Answer", "{\n\t\tas.Answer"},

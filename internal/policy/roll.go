@@ -70,7 +70,8 @@ func (r *run) labelled() bool {
 // roll goes through the waves of a rollout.
 func (r *run) roll() {
 	var unmatched []bool
-	r.places, unmatched = assign(r.p, r.s, r.in.Labels)
+	r.findBegun()
+	r.places, unmatched = assign(r.p, r.s, r.in.Labels, r.began, r.gone)
 	r.judgeNodes()
 	r.leaveOutBroken()
 	r.count()
@@ -92,12 +93,17 @@ func (r *run) roll() {
 			r.out.Status.Wave = w.Name
 			return
 		}
+		if r.deserted(k) {
+			r.stallDeserted(k)
+			return
+		}
 		if !r.advance(k, &r.out.Status.Waves[k], absent) {
 			active = k
 			continue
 		}
 		r.out.Questions, r.unmet, r.overdue = nil, nil, ""
 	}
+	r.noteBegun(active)
 	if r.out.Fail != nil {
 		r.hold()
 		return
@@ -122,6 +128,23 @@ func (r *run) roll() {
 	r.limit(active)
 }
 
+// deserted reports whether all nodes of a wave on which the update has begun are gone, and no other may take their places: the revision may be the reason.
+func (r *run) deserted(k int) bool {
+	w := &r.out.Status.Waves[k]
+	return w.Gone > 0 && w.Nodes == 0 && r.waves[k].absent == 0 && w.Phase != v1alpha1.WavePassed && r.decided(v1alpha1.Promote, w.Name) == nil
+}
+
+// stallDeserted stops a rollout after a wave whose nodes are gone.
+func (r *run) stallDeserted(k int) {
+	w := &r.out.Status.Waves[k]
+	r.out.Status.Wave = w.Name
+	r.stall(rollout.WaitPolicy, blockedNodesGone, fmt.Sprintf("The update had begun on %d nodes of the wave %s, and all of them are gone, so nothing shows that the revision works: "+
+		"go on without them with a RolloutApproval with the decision Promote, or change the template.", w.Gone, w.Name))
+}
+
+// blockedNodesGone is the reason for which stallDeserted stops a rollout.
+const blockedNodesGone = "NodesGone"
+
 // wave counts the nodes of a wave. It keeps the known progress. absent is the number of nodes that are left out.
 func (r *run) wave(k int) (w v1alpha1.WaveStatus, absent int32) {
 	w = v1alpha1.WaveStatus{Name: r.p.Waves[k].Name, Phase: v1alpha1.WavePending}
@@ -133,7 +156,7 @@ func (r *run) wave(k int) (w v1alpha1.WaveStatus, absent int32) {
 		}
 	}
 	n := &r.waves[k]
-	w.Nodes, w.Updated, w.Available = n.nodes, n.updated, n.available
+	w.Nodes, w.Updated, w.Available, w.Gone = n.nodes, n.updated, n.available, r.gone[k]
 	return w, n.absent
 }
 
@@ -303,7 +326,9 @@ func (r *run) limit(active int) {
 		st.Phase = v1alpha1.PhaseWaitingForApproval
 		r.block("Approval", fmt.Sprintf("The wave %s is complete and needs a RolloutApproval for revision %s.", w.Name, r.target().Name))
 	default:
-		st.Phase = v1alpha1.PhaseRolling
+		if st.Phase != v1alpha1.PhaseStalled { // a wave that grows may have lost its first nodes
+			st.Phase = v1alpha1.PhaseRolling
+		}
 	}
 	r.shut()
 	r.blockOnAlerts()

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -19,12 +20,10 @@ type place int16
 const nowhere place = -1
 
 // assign gives each node its wave: the first that matches it. Waves that take a number of nodes take nodes that existed before the revision in the order of
-// their names, and then those that joined later in the order in which they did. So a node that joins takes the place of no other.
-func assign(p *Policy, s *rollout.Snapshot, nodeLabels []map[string]string) (places []place, unmatched []bool) {
-	a := &assignment{s: s, labels: nodeLabels, places: make([]place, len(s.Nodes))}
-	for i := range a.places {
-		a.places[i] = nowhere
-	}
+// their names, and then those that joined later in the order in which they did. So a node that joins takes the place of no other. Nodes on which the update has
+// begun are in the wave in which it has, and the places of those that are gone stay empty; both are as long as the nodes and the waves.
+func assign(p *Policy, s *rollout.Snapshot, nodeLabels []map[string]string, began []place, gone []int32) (places []place, unmatched []bool) {
+	a := &assignment{s: s, labels: nodeLabels, places: slices.Clone(began), gone: gone}
 	unmatched = make([]bool, len(p.Waves))
 	for k := range p.Waves {
 		w := &p.Waves[k]
@@ -46,6 +45,8 @@ type assignment struct {
 	s      *rollout.Snapshot
 	labels []map[string]string
 	places []place
+	// gone is for each wave the number of places that stay empty.
+	gone []int32
 	// order is the order in which waves take members; the memory of free is reused for each wave.
 	order, free []int
 }
@@ -75,22 +76,32 @@ func (a *assignment) all(w *Wave, k place) (matched bool) {
 
 // some gives a wave a number of the members that it matches, and has the same result as all.
 func (a *assignment) some(w *Wave, k place) (matched bool) {
-	free, total, taken := a.free[:0], 0, 0
+	free, total, taken, begun := a.free[:0], 0, 0, 0
 	for _, i := range a.order {
 		if !w.matches(a.labels[i]) {
 			continue
 		}
 		total++
-		if a.places[i] == nowhere {
+		switch at := a.places[i]; {
+		case at == nowhere:
 			free = append(free, i)
-		} else {
+		case at == k:
+			begun++
+		case at < k:
 			taken++
 		}
 	}
 	number := w.Count
-	if w.Percent > 0 {
-		number = rollout.Quantity{Value: w.Percent, Percent: true}.Of(total) - taken
+	if w.Percent > 0 { // of the nodes that there were, less those of the waves before
+		before := 0
+		for _, gone := range a.gone[:k] {
+			if w.Selector == nil {
+				before += int(gone)
+			}
+		}
+		number = rollout.Quantity{Value: w.Percent, Percent: true}.Of(total+before+int(a.gone[k])) - taken - before
 	}
+	number -= begun + int(a.gone[k])
 	for _, i := range spread(free, w.SpreadBy, a.labels)[:min(max(number, 0), len(free))] {
 		a.places[i] = k
 	}
@@ -159,50 +170,60 @@ func (r *run) steps(k int) {
 	if w.Start == nil && topology == "" {
 		return
 	}
-	var nodes []int
+	var nodes, later []int
 	for j := range r.s.Nodes {
 		i := j
 		if r.s.Set.Descending {
 			i = len(r.s.Nodes) - 1 - j
 		}
-		if r.places[i] == place(k) && member(&r.s.Nodes[i]) {
+		switch {
+		case r.places[i] != place(k) || !member(&r.s.Nodes[i]):
+		case r.began[i] == place(k) || w.Start == nil:
 			nodes = append(nodes, i)
+		default:
+			later = append(later, i)
 		}
 	}
+	begun := len(nodes)
+	nodes = append(nodes, later...) // so that a node that joins does not come before those that have begun
 	group := func(i int) string { return r.in.Labels[i][topology] }
 	if topology != "" {
 		slices.SortStableFunc(nodes, func(a, b int) int { return strings.Compare(group(a), group(b)) })
 	}
 	end, done := len(nodes), front{nodes: nodes, done: r.done}
 	if w.Start != nil {
-		end = grown(w, &done)
+		if end = grown(w, &done, begun, int(r.gone[k]), begun > 0 || r.decided(v1alpha1.Promote, w.Name) != nil); end == 0 && len(nodes) > 0 {
+			r.stallDeserted(k)
+			return
+		}
 	}
 	for at, i := range nodes {
 		switch {
 		case at >= end:
 			r.holds[i] = rollout.WaitWave
 		case topology != "" && at > 0 && group(i) != group(nodes[at-1]) && !done.reaches(at):
-			for _, later := range nodes[at:end] {
-				r.holds[later] = rollout.WaitOrder
+			for _, i := range nodes[at:end] {
+				r.holds[i] = rollout.WaitOrder
 			}
-			for _, later := range nodes[end:] {
-				r.holds[later] = rollout.WaitWave
+			for _, i := range nodes[end:] {
+				r.holds[i] = rollout.WaitWave
 			}
 			return
 		}
 	}
 }
 
-// grown is how many nodes of a wave have begun: with a start of 2 and a factor of 2 first 2, then 6, then 14.
-func grown(w *Wave, done *front) int {
-	all := len(done.nodes)
+// grown is how many nodes of a wave may begin: with a start of 2 and a factor of 2 first 2, then 6, then 14. Nodes that are gone were the first ones. A step of
+// which nothing else is left holds the others, unless goesOn.
+func grown(w *Wave, done *front, begun, gone int, goesOn bool) int {
+	all := len(done.nodes) + gone
 	step := max(w.Start.Of(all), 1)
 	end := step
-	for end < all && done.reaches(end) {
+	for end < all && (end > gone || goesOn) && done.reaches(max(end-gone, 0)) {
 		step = min(step*w.Factor, all)
 		end += step
 	}
-	return min(end, all)
+	return max(min(end, all)-gone, begun)
 }
 
 // done reports whether a node is done or left out.

@@ -232,6 +232,15 @@ type WaveStatus struct {
 	// +listType=atomic
 	FailedNodes []FailedNode `json:"failedNodes,omitempty"`
 
+	// Begun are the nodes of a wave with a number of nodes or with growth on which the update has begun; empty if there are more than 50.
+	// +optional
+	// +listType=atomic
+	Begun []string `json:"begun,omitempty"`
+
+	// Gone is the number of nodes on which the update had begun and that have left the wave since. No other node takes their places.
+	// +optional
+	Gone int32 `json:"gone,omitempty"`
+
 	// WaitingSince is since when an approval is missing.
 	// +optional
 	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`

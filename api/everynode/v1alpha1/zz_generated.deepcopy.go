@@ -834,6 +834,11 @@ func (in *WaveStatus) DeepCopyInto(out *WaveStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Begun != nil {
+		in, out := &in.Begun, &out.Begun
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.WaitingSince != nil {
 		in, out := &in.WaitingSince, &out.WaitingSince
 		*out = (*in).DeepCopy()

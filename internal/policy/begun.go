@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// begun are the nodes on which the update of an attempt has begun, in the waves that take a number of nodes or that grow. Such a node keeps its place in its
+// wave, and no other node takes that place when it is gone: otherwise a revision that destroys its nodes would reach one node after the other.
+type begun struct {
+	number, attempt int64
+	// nodes are in the order of their names. They include those that are gone.
+	nodes []begunNode
+	// lost is the number of such nodes of each wave that are not in nodes: another node has the name now, or an earlier manager has seen them vanish.
+	lost map[string]int32
+}
+
+// begunNode is one of them. joined is 0 if only its name is known.
+type begunNode struct {
+	name, wave string
+	joined     rollout.Time
+}
+
+// maxBegun is up to how many nodes of a wave the status names those on which the update has begun.
+const maxBegun = 50
+
+// limited reports whether a wave does not take all its nodes at once.
+func (w *Wave) limited() bool { return w.Count > 0 || w.Percent > 0 || w.Start != nil }
+
+// earlierBegun returns what the last decision has passed on about the attempt, or else what the status says.
+func (r *run) earlierBegun() begun {
+	if m := r.in.Memory; m != nil && m.begun.number == r.number() && m.begun.attempt == r.begun {
+		return m.begun
+	}
+	was := begun{number: r.number(), attempt: r.begun, lost: map[string]int32{}}
+	if r.last == nil {
+		return was
+	}
+	for i := range r.last.Waves {
+		w := &r.last.Waves[i]
+		was.lost[w.Name] = w.Gone
+		for _, name := range w.Begun {
+			was.nodes = append(was.nodes, begunNode{name: name, wave: w.Name})
+		}
+	}
+	slices.SortFunc(was.nodes, func(a, b begunNode) int { return cmp.Compare(a.name, b.name) })
+	return was
+}
+
+// findBegun finds out which nodes have begun, and how many of them are gone from their wave.
+func (r *run) findBegun() {
+	was := r.earlierBegun()
+	r.began, r.gone = make([]place, len(r.s.Nodes)), make([]int32, len(r.p.Waves))
+	for i := range r.began {
+		r.began[i] = nowhere
+	}
+	waves := make(map[string]int, len(r.p.Waves))
+	for k := range r.p.Waves {
+		waves[r.p.Waves[k].Name] = k
+	}
+	replaced, at := 0, 0
+	for j := range was.nodes {
+		b := &was.nodes[j]
+		for at < len(r.s.Nodes) && r.s.Nodes[at].Name < b.name {
+			at++
+		}
+		k, known := waves[b.wave]
+		switch there := at < len(r.s.Nodes) && r.s.Nodes[at].Name == b.name && !r.s.Nodes[at].Gone; {
+		case there && b.joined != 0 && b.joined != r.s.Nodes[at].Joined: // another node with that name
+			if replaced == 0 {
+				was.lost, was.nodes = maps.Clone(was.lost), slices.Clone(was.nodes)
+				b = &was.nodes[j]
+			}
+			replaced++
+			was.lost[b.wave]++
+			b.name = ""
+		case !known:
+		case there && member(&r.s.Nodes[at]) && r.p.Waves[k].matches(r.in.Labels[at]):
+			r.began[at] = place(k)
+			if b.joined == 0 {
+				b.joined = r.s.Nodes[at].Joined
+			}
+		default:
+			r.gone[k]++
+		}
+	}
+	for wave, lost := range was.lost {
+		if k, known := waves[wave]; known {
+			r.gone[k] += lost
+		}
+	}
+	if replaced > 0 {
+		was.nodes = slices.DeleteFunc(was.nodes, func(b begunNode) bool { return b.name == "" })
+	}
+	r.out.Memory.begun = was
+}
+
+// noteBegun adds the nodes on which the update has begun since the last decision, in the waves up to the active one.
+func (r *run) noteBegun(active int) {
+	var more []begunNode
+	for i := range r.s.Nodes {
+		n, k := &r.s.Nodes[i], r.places[i]
+		if k == nowhere || k > place(active) || r.began[i] != nowhere || !r.p.Waves[k].limited() || !member(n) {
+			continue
+		}
+		if r.standing[i].Updated || r.standing[i].UnderWay {
+			r.began[i] = k
+			more = append(more, begunNode{name: n.Name, wave: r.p.Waves[k].Name, joined: n.Joined})
+		}
+	}
+	if b := &r.out.Memory.begun; len(more) > 0 {
+		b.nodes = append(slices.Clone(b.nodes), more...)
+		slices.SortFunc(b.nodes, func(x, y begunNode) int { return cmp.Compare(x.name, y.name) })
+	}
+	names := make([][]string, len(r.p.Waves))
+	for i, k := range r.began {
+		if k != nowhere && len(names[k]) <= maxBegun {
+			names[k] = append(names[k], r.s.Nodes[i].Name)
+		}
+	}
+	for k := range r.out.Status.Waves {
+		if w := &r.out.Status.Waves[k]; len(names[k]) <= maxBegun {
+			w.Begun = names[k]
+		} else {
+			w.Begun = nil
+		}
+	}
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// vanish removes nodes.
+func (w *world) vanish(names string) {
+	w.s.Nodes = slices.DeleteFunc(w.s.Nodes, func(n rollout.Node) bool { return strings.Contains(names, n.Name) })
+}
+
+// wave is a wave of the last status.
+func (w *world) wave(name string) v1alpha1.WaveStatus {
+	w.t.Helper()
+	k := slices.IndexFunc(w.out.Status.Waves, func(s v1alpha1.WaveStatus) bool { return s.Name == name })
+	if k < 0 {
+		w.t.Fatalf("no wave %s in %+v", name, w.out.Status.Waves)
+	}
+	return w.out.Status.Waves[k]
+}
+
+// TestNodesThatVanish: no other node takes the place of one on which the update has begun, also when another manager takes over.
+func TestNodesThatVanish(t *testing.T) {
+	for name, spec := range map[string]string{
+		"count":   "waves: [{name: canary, nodes: {count: 2}, soak: 10s}]",
+		"percent": "waves: [{name: canary, nodes: {percent: 20}, soak: 10s}]",
+		"spread":  "waves: [{name: canary, nodes: {count: 2, spreadBy: [zone]}, soak: 10s}]",
+	} {
+		for _, lead := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, lead), func(t *testing.T) {
+				w := newWorld(t, spec)
+				w.labels = map[string]map[string]string{"a": {"zone": "1"}, "b": {"zone": "2"}, "c": {"zone": "1"}}
+				w.pass(0)
+				w.want("ab", v1alpha1.PhaseRolling, "canary")
+				w.pass(time.Second)
+				w.vanish("a")
+				if lead {
+					w.lead()
+				}
+				w.pass(time.Second)
+				w.want("", v1alpha1.PhaseSoaking, "canary")
+				if s := w.wave("canary"); s.Nodes != 1 || s.Gone != 1 || !slices.Equal(s.Begun, []string{"b"}) {
+					t.Errorf("%+v", s)
+				}
+				w.vanish("b")
+				if lead {
+					w.lead()
+				}
+				w.pass(time.Minute)
+				w.want("", v1alpha1.PhaseStalled, "canary")
+				if b := w.out.Status.Blocking[0]; b.Reason != "NodesGone" || !strings.Contains(b.Message, "on 2 nodes of the wave canary") {
+					t.Errorf("%+v", b)
+				}
+				w.lead()
+				w.pass(time.Minute)
+				w.want("", v1alpha1.PhaseStalled, "canary")
+				w.approve("yes", "canary", "v2", v1alpha1.Promote)
+				w.pass(0)
+				w.want("cdefghij", v1alpha1.PhaseRolling, "remaining")
+			})
+		}
+	}
+}
+
+// TestPlacesOfNodes: a node on which no update has begun leaves its place to another one, one that comes back has it again, and another node with its name has
+// not. A node that is back, or has joined, takes the place of no other.
+func TestPlacesOfNodes(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 2}, soak: 10s}]")
+	w.s.Set.MaxUnavailable.Value = 1
+	w.node("c").Joined = 1
+	w.pass(0)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+	w.vanish("b")
+	w.pass(0)
+	w.want("c", v1alpha1.PhaseRolling, "canary")
+	w.pass(0)
+	if s := w.wave("canary"); s.Gone != 0 || s.Nodes != 2 {
+		t.Errorf("%+v", s)
+	}
+	w.join("b", 0, 0)
+	w.pass(0)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+	if s := w.wave("canary"); !slices.Equal(s.Begun, []string{"a", "c"}) {
+		t.Errorf("%+v", s)
+	}
+	w.node("c").Fit = rollout.MustLeave
+	w.pass(0)
+	if s := w.wave("canary"); s.Gone != 1 || s.Nodes != 1 {
+		t.Errorf("%+v", s)
+	}
+	w.node("c").Fit = rollout.MustRun
+	w.pass(0)
+	if s := w.wave("canary"); s.Gone != 0 || s.Nodes != 2 {
+		t.Errorf("%+v", s)
+	}
+	w.vanish("c")
+	w.join("c", w.s.Now, 0)
+	w.pass(0)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+	if s := w.wave("canary"); s.Gone != 1 || s.Nodes != 1 {
+		t.Errorf("%+v", s)
+	}
+	// The next revision begins with all places.
+	w.change("v3")
+	w.pass(0)
+	if s := w.wave("canary"); s.Gone != 0 || s.Nodes != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestPercentOfNodesThatVanish: the places of nodes that are gone are places of a wave with a percentage too.
+func TestPercentOfNodesThatVanish(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {percent: 50}, soak: 10s}, {name: most, nodes: {percent: 80}}]")
+	w.s.Set.MaxUnavailable.Value = 2
+	w.pass(0)
+	w.want("ab", v1alpha1.PhaseRolling, "canary")
+	w.pass(0)
+	w.vanish("ab")
+	w.pass(0)
+	if canary, most := w.wave("canary"), w.wave("most"); canary.Nodes != 3 || most.Nodes != 3 {
+		t.Errorf("%+v, %+v", canary, most)
+	}
+	w.want("cd", v1alpha1.PhaseRolling, "canary")
+}
+
+// TestGrowthOfNodesThatVanish: a step of which no node is left holds the next ones.
+func TestGrowthOfNodesThatVanish(t *testing.T) {
+	begin := func() *world {
+		w := newWorld(t, "waves: [{name: all, nodes: {percent: 100}, growth: {start: 2, factor: 2}, soak: 10s}]")
+		w.pass(0)
+		w.want("ab", v1alpha1.PhaseRolling, "all")
+		w.put("a", 1, false)
+		w.put("b", 1, false)
+		w.pass(0)
+		w.want("", v1alpha1.PhaseRolling, "all")
+		return w
+	}
+	w := begin()
+	w.vanish("a")
+	w.join("0", w.s.Now, 0)
+	w.pass(0)
+	w.want("", v1alpha1.PhaseRolling, "all")
+	w.put("b", 1, true)
+	w.pass(0)
+	w.want("0cde", v1alpha1.PhaseRolling, "all")
+
+	w = begin()
+	w.vanish("ab")
+	w.pass(0)
+	w.want("", v1alpha1.PhaseStalled, "all")
+	if b := w.out.Status.Blocking[0]; b.Reason != "NodesGone" {
+		t.Errorf("%+v", b)
+	}
+	w.approve("yes", "all", "v2", v1alpha1.Promote)
+	w.pass(0)
+	w.want("cdef", v1alpha1.PhaseRolling, "all")
+}
+
+// TestManyNodesBegun: the status names no nodes of a large wave.
+func TestManyNodesBegun(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {percent: 50}, soak: 10s}]")
+	for i := range 100 {
+		w.join(fmt.Sprintf("k%03d", i), 0, 0)
+	}
+	w.s.Set.MaxUnavailable.Value = 40
+	w.pass(0)
+	w.roll()
+	w.pass(0)
+	if s := w.wave("canary"); len(s.Begun) != 40 {
+		t.Errorf("%+v", s)
+	}
+	w.roll()
+	w.pass(0)
+	w.vanish("a")
+	w.pass(0)
+	if s := w.wave("canary"); len(s.Begun) != 0 || s.Gone != 1 || s.Nodes != 54 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestNoMoreNodesThanTheWave plays nodes that vanish, join, fall out of the set and return: the update never begins on more nodes than the wave has.
+func TestNoMoreNodesThanTheWave(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		w := newWorld(t, []string{
+			"waves: [{name: canary, nodes: {count: 3}, soak: 1h}]", "waves: [{name: canary, nodes: {count: 3, spreadBy: [zone]}, soak: 1h}]",
+			"waves: [{name: canary, nodes: {percent: 100}, growth: {start: 3, factor: 2}, soak: 1h}]",
+		}[seed%3])
+		for i := range w.s.Nodes {
+			w.s.Nodes[i].Joined = 1
+			w.labels[w.s.Nodes[i].Name] = map[string]string{"zone": fmt.Sprint(r.IntN(3))}
+		}
+		w.s.Set.MaxUnavailable.Value = 1 + r.IntN(3)
+		began := map[string]bool{}
+		for step := range 30 {
+			w.pass(time.Second)
+			for name := range strings.SplitSeq(w.roll(), "") {
+				switch {
+				case name == "":
+				case w.node(name).Fit == rollout.MustLeave:
+					w.node(name).Pods = nil
+				case w.node(name).Pods[0].Revision == 1:
+					began[fmt.Sprint(name, w.node(name).Joined)] = true
+					w.put(name, 1, seed%3 != 2) // in a wave that grows, none becomes ready
+				}
+			}
+			w.pass(0)
+			name := string(rune('a' + r.IntN(26)))
+			at := slices.IndexFunc(w.s.Nodes, func(n rollout.Node) bool { return n.Name == name })
+			switch {
+			case at < 0 && r.IntN(2) == 0:
+				w.join(name, w.s.Now, 0)
+				w.labels[name] = map[string]string{"zone": fmt.Sprint(r.IntN(3))}
+			case at < 0:
+			case r.IntN(3) == 0:
+				w.s.Nodes[at].Fit = []rollout.Fit{rollout.MustRun, rollout.MustLeave}[r.IntN(2)]
+			case r.IntN(2) == 0:
+				w.vanish(name)
+			case r.IntN(3) == 0:
+				w.lead()
+			}
+			if len(began) > 3 {
+				t.Fatalf("seed %d, step %d: the update has begun on %d nodes", seed, step, len(began))
+			}
+		}
+	}
+}
