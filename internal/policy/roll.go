@@ -33,11 +33,11 @@ func (r *run) settle() {
 	}
 	undone := r.in.Last != nil && (r.in.Last.Phase == v1alpha1.PhaseUndoing || blocks(r.in.Last, blockedUndoFailed) || r.in.Last.TargetRevision != "" && r.in.Last.TargetRevision != r.in.Last.CommittedRevision)
 	switch {
-	case r.p.Suspend:
-		st.Phase = v1alpha1.PhaseSuspended
-		r.suspend()
 	case behind == 0:
 		st.Phase = v1alpha1.PhaseComplete
+	case r.p.Suspend && others > 0:
+		st.Phase = v1alpha1.PhaseSuspended
+		r.suspend()
 	case undone && r.target().Name == r.in.Last.CommittedRevision:
 		st.Phase = v1alpha1.PhaseUndoing
 	case others > 0 || going > 0 && r.last != nil && r.last.Phase == v1alpha1.PhaseRolling:
@@ -330,12 +330,28 @@ func (r *run) limit(active int) {
 			st.Phase = v1alpha1.PhaseRolling
 		}
 	}
-	r.shut()
-	r.blockOnAlerts()
+	shut := r.shut()
+	if alerts := r.blockOnAlerts(); shut || alerts || r.s.Set.Paused {
+		r.deferWave(active)
+	}
 	r.blockedBySet()
 	if st.Phase == v1alpha1.PhaseRolling {
 		r.blockedByBudget(active)
 	}
+}
+
+// deferWave lets a wave in which no update has begun stay pending while nothing may start.
+func (r *run) deferWave(active int) {
+	w := &r.out.Status.Waves[active]
+	if w.Phase != v1alpha1.WaveRolling || r.phaseBefore(w.Name) != v1alpha1.WavePending {
+		return
+	}
+	for i := range r.s.Nodes {
+		if r.places[i] == place(active) && (r.standing[i].Updated || r.standing[i].UnderWay) {
+			return
+		}
+	}
+	w.Phase, w.RollingSince = v1alpha1.WavePending, nil
 }
 
 // waits reports whether a node that is in no wave, because it only keeps the pod that it has, still waits for its update. It starts when the target is committed.

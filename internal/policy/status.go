@@ -208,15 +208,20 @@ func (r *run) undoEnded() {
 	r.endNotice(NoticeUndone, text)
 }
 
-func (r *run) waveChanged(w *v1alpha1.WaveStatus) {
-	before := v1alpha1.WavePending
+// phaseBefore is the phase that a wave had in the last status of the rollout.
+func (r *run) phaseBefore(wave string) v1alpha1.WavePhase {
 	if r.last != nil {
 		for i := range r.last.Waves {
-			if r.last.Waves[i].Name == w.Name {
-				before = r.last.Waves[i].Phase
+			if r.last.Waves[i].Name == wave {
+				return r.last.Waves[i].Phase
 			}
 		}
 	}
+	return v1alpha1.WavePending
+}
+
+func (r *run) waveChanged(w *v1alpha1.WaveStatus) {
+	before := r.phaseBefore(w.Name)
 	if w.Phase == before || w.Nodes == 0 && w.Phase != v1alpha1.WaveWaitingForApproval {
 		return
 	}
