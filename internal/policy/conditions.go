@@ -10,11 +10,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 )
 
-// missing are the names of targets without a daemon set.
+// missing are the targets with a name for which there is no daemon set.
 func (p *Policy) missing(sets []v1alpha1.SetStatus) []string {
 	var names []string
 	for i := range p.targets {
@@ -23,14 +24,27 @@ func (p *Policy) missing(sets []v1alpha1.SetStatus) []string {
 			return s.Name == t.name && s.APIVersion == Set{Advanced: t.advanced}.APIVersion()
 		})
 		if t.selector == nil && !there {
-			names = append(names, t.name)
+			names = append(names, Set{Advanced: t.advanced, Name: t.name}.Title())
 		}
 	}
 	return names
 }
 
-// Conditions returns the conditions of a policy, from what is reported of its sets. Conditions of other types stay as they are.
-func Conditions(p *Policy, sets []v1alpha1.SetStatus, before []metav1.Condition, now metav1.Time) []metav1.Condition {
+// unused are the paths of the selectors that select none of the sets that the policy applies to.
+func (p *Policy) unused(selected []Set) []string {
+	var paths []string
+	for i := range p.targets {
+		t := &p.targets[i]
+		selects := func(s Set) bool { return t.advanced == s.Advanced && t.selector.Matches(labels.Set(s.Labels)) }
+		if t.selector != nil && !slices.ContainsFunc(selected, selects) {
+			paths = append(paths, fmt.Sprintf("spec.targets[%d].selector", i))
+		}
+	}
+	return paths
+}
+
+// Conditions returns the conditions of a policy that applies to the selected sets, from what is reported of them. Conditions of other types stay as they are.
+func Conditions(p *Policy, selected []Set, sets []v1alpha1.SetStatus, before []metav1.Condition, now metav1.Time) []metav1.Condition {
 	stalled, reason := p.stalled(sets)
 	active := active(p, sets)
 	after := slices.Clone(before)
@@ -51,8 +65,12 @@ func Conditions(p *Policy, sets []v1alpha1.SetStatus, before []metav1.Condition,
 		set(v1alpha1.ConditionReconciling, true, "RollingOut", active)
 		set(v1alpha1.ConditionStalled, false, "Progressing", "Nothing keeps the policy from being followed.")
 	default:
-		set(v1alpha1.ConditionReady, true, "Complete", ready(sets))
-		set(v1alpha1.ConditionReconciling, false, "Complete", ready(sets))
+		message := ready(sets)
+		if paths := p.unused(selected); len(paths) > 0 {
+			message += fmt.Sprintf(" No daemon set is selected by %s.", strings.Join(paths, ", "))
+		}
+		set(v1alpha1.ConditionReady, true, "Complete", message)
+		set(v1alpha1.ConditionReconciling, false, "Complete", message)
 		set(v1alpha1.ConditionStalled, false, "Complete", "Nothing keeps the policy from being followed.")
 	}
 	loose := loosely(sets)
@@ -98,7 +116,7 @@ func (p *Policy) stalled(sets []v1alpha1.SetStatus) (message, reason string) {
 		}
 	}
 	if names := p.missing(sets); len(names) > 0 {
-		return fmt.Sprintf("There is no daemon set %s: create it, or change spec.targets.", strings.Join(names, ", ")), "TargetMissing"
+		return fmt.Sprintf("There is no %s: create it, or change spec.targets.", strings.Join(names, ", ")), "TargetMissing"
 	}
 	if len(sets) == 0 {
 		return "The targets select no daemon set: change spec.targets, or label a daemon set.", "TargetMissing"
