@@ -33,7 +33,7 @@ type Analysis struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
 	Interval *metav1.Duration `json:"interval,omitempty"`
 
 	// Success is an expression in CEL that is true if the measurement passes, for example result < 0.01. result is the value: of the only sample that the query
@@ -60,7 +60,7 @@ type Analysis struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
 	UnknownDeadline *metav1.Duration `json:"unknownDeadline,omitempty"`
 }
 

@@ -54,6 +54,7 @@ type RolloutPolicySpec struct {
 	// condition Stalled, and no update starts on it.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(t, !has(t.name) || self.exists_one(u, has(u.name) && u.name == t.name && u.apiVersion.startsWith('apps/') == t.apiVersion.startsWith('apps/')))",message="two targets name the same daemon set"
 	// +listType=atomic
 	Targets []Target `json:"targets"`
 
@@ -127,7 +128,7 @@ type RolloutPolicySpec struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
 	UnreachableAfter *metav1.Duration `json:"unreachableAfter,omitempty"`
 
 	// ReadyWhen defines when the condition Ready is True: Complete (all nodes have the revision that the template describes, and all waves have ended) or
@@ -193,7 +194,7 @@ type Pace struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
 	MinTimeBetween *metav1.Duration `json:"minTimeBetween,omitempty"`
 }
 
@@ -260,7 +261,7 @@ type Wave struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
 	Soak *metav1.Duration `json:"soak,omitempty"`
 
 	// Analysis are the names of the analyses that must pass. The soak counts only while the answer to each of them is Pass, and starts again after one that is
@@ -322,7 +323,7 @@ type Gate struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
 	RemindAfter *metav1.Duration `json:"remindAfter,omitempty"`
 }
 
@@ -359,7 +360,7 @@ type Window struct {
 	// Duration is how long the window is open.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(s|m|h))+$`
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?s|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
 	Duration metav1.Duration `json:"duration"`
 
 	// TimeZone is the name of the time zone of the schedule, for example Europe/Berlin. The default is UTC.
