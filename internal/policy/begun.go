@@ -10,7 +10,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// begun are the nodes on which the update of an attempt has begun, in the waves that take a number of nodes or that grow. Such a node keeps its place in its
+// begun are the nodes that have had a pod of the revision in an attempt, in the waves that take a number of nodes or that grow. Such a node keeps its place in its
 // wave, and no other node takes that place when it is gone: otherwise a revision that destroys its nodes would reach one node after the other.
 type begun struct {
 	number, attempt int64
@@ -108,7 +108,7 @@ func (r *run) noteBegun(active int) {
 		if k == nowhere || k > place(active) || r.began[i] != nowhere || !r.p.Waves[k].limited() || !member(n) {
 			continue
 		}
-		if r.standing[i].Updated || r.standing[i].UnderWay {
+		if slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == r.s.Set.Update }) {
 			r.began[i] = k
 			more = append(more, begunNode{name: n.Name, wave: r.p.Waves[k].Name, joined: n.Joined})
 		}

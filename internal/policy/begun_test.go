@@ -118,6 +118,17 @@ func TestPlacesOfNodes(t *testing.T) {
 	}
 }
 
+// TestSpreadOfNodesThatHaveBegun: nodes that have begun count when others are spread.
+func TestSpreadOfNodesThatHaveBegun(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 2, spreadBy: [zone]}, soak: 10s}]")
+	w.labels = map[string]map[string]string{"a": {"zone": "1"}, "b": {"zone": "1"}, "c": {"zone": "2"}}
+	w.s.Set.MaxUnavailable.Value = 1
+	w.pass(0)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+	w.pass(0)
+	w.want("c", v1alpha1.PhaseRolling, "canary")
+}
+
 // TestPercentOfNodesThatVanish: the places of nodes that are gone are places of a wave with a percentage too.
 func TestPercentOfNodesThatVanish(t *testing.T) {
 	w := newWorld(t, "waves: [{name: canary, nodes: {percent: 50}, soak: 10s}, {name: most, nodes: {percent: 80}}]")

@@ -76,7 +76,7 @@ func (a *assignment) all(w *Wave, k place) (matched bool) {
 
 // some gives a wave a number of the members that it matches, and has the same result as all.
 func (a *assignment) some(w *Wave, k place) (matched bool) {
-	free, total, taken, begun := a.free[:0], 0, 0, 0
+	free, begun, total, taken := a.free[:0], 0, 0, 0
 	for _, i := range a.order {
 		if !w.matches(a.labels[i]) {
 			continue
@@ -86,6 +86,7 @@ func (a *assignment) some(w *Wave, k place) (matched bool) {
 		case at == nowhere:
 			free = append(free, i)
 		case at == k:
+			free = append(free, i)
 			begun++
 		case at < k:
 			taken++
@@ -102,8 +103,11 @@ func (a *assignment) some(w *Wave, k place) (matched bool) {
 		number = rollout.Quantity{Value: w.Percent, Percent: true}.Of(total+before+int(a.gone[k])) - taken - before
 	}
 	number -= begun + int(a.gone[k])
-	for _, i := range spread(free, w.SpreadBy, a.labels)[:min(max(number, 0), len(free))] {
-		a.places[i] = k
+	for _, i := range spread(free, w.SpreadBy, a.labels, func(i int) bool { return a.places[i] == k }) {
+		if number > 0 && a.places[i] == nowhere {
+			a.places[i] = k
+			number--
+		}
 	}
 	return total > 0 || w.Selector == nil
 }
@@ -133,8 +137,9 @@ func seniority(s *rollout.Snapshot) []int {
 	return order
 }
 
-// spread takes nodes in turn from the groups with equal values of the labels. The groups come in the order of their first nodes.
-func spread(nodes []int, by []string, nodeLabels []map[string]string) []int {
+// spread takes nodes in turn from the groups with equal values of the labels, and of each group those first that have begun. The groups come in the order of their
+// first nodes.
+func spread(nodes []int, by []string, nodeLabels []map[string]string, begun func(i int) bool) []int {
 	if len(by) == 0 {
 		return nodes
 	}
@@ -151,6 +156,15 @@ func spread(nodes []int, by []string, nodeLabels []map[string]string) []int {
 			at[id.String()], groups = k, append(groups, nil)
 		}
 		groups[k] = append(groups[k], i)
+	}
+	first := func(i int) int {
+		if begun(i) {
+			return 0
+		}
+		return 1
+	}
+	for _, g := range groups {
+		slices.SortStableFunc(g, func(a, b int) int { return cmp.Compare(first(a), first(b)) })
 	}
 	out := make([]int, 0, len(nodes))
 	for round := 0; len(out) < len(nodes); round++ {

@@ -148,10 +148,16 @@ func (s *sim) pacifyPeer() {
 	}
 }
 
-// unstickPeer is that a user takes the waves of the peer away, where pods that never work use up its budget; nil where there is nothing to do.
+// unstickPeer is that a user takes the waves of the peer away, where pods that never work use up its budget, or all nodes of one are gone; nil where there is nothing to do.
 func (s *sim) unstickPeer() *op {
 	p, _ := s.w.state[ofPolicies][peerName].(*v1alpha1.RolloutPolicy)
-	if p == nil || len(p.Spec.Waves) == 0 || !slices.ContainsFunc(s.w.pods(), func(p *corev1.Pod) bool { return ownedBy(p, s.w.peer()) && live(p) && !works(p) }) {
+	if p == nil || len(p.Spec.Waves) == 0 {
+		return nil
+	}
+	gone := slices.ContainsFunc(p.Status.Sets, func(st v1alpha1.SetStatus) bool {
+		return slices.ContainsFunc(st.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == "NodesGone" })
+	})
+	if !gone && !slices.ContainsFunc(s.w.pods(), func(p *corev1.Pod) bool { return ownedBy(p, s.w.peer()) && live(p) && !works(p) }) {
 		return nil
 	}
 	return &op{"a user takes the waves of the peer away", 1, func() {

@@ -364,6 +364,9 @@ func (s *sim) fairRollout() *op {
 	if o := s.retryOp(p); o != nil {
 		return o
 	}
+	if o := s.promoteOp(p); o != nil {
+		return o
+	}
 	for i := range p.Spec.Waves {
 		wave := p.Spec.Waves[i].Name
 		st := waits(p, wave)
@@ -404,6 +407,22 @@ func (s *sim) retryOp(p *v1alpha1.RolloutPolicy) *op {
 				}
 				s.decide(v1alpha1.Retry, "", st.TargetRevision)
 			}}
+		}
+	}
+	return nil
+}
+
+// promoteOp is that a user goes on after a wave of which all nodes that had begun are gone; nil if there is none, or a user has done so already.
+func (s *sim) promoteOp(p *v1alpha1.RolloutPolicy) *op {
+	for i := range p.Status.Sets {
+		st := &p.Status.Sets[i]
+		gone := slices.ContainsFunc(st.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == "NodesGone" })
+		asked := slices.ContainsFunc(s.w.approvals(), func(a *v1alpha1.RolloutApproval) bool {
+			return a.Spec.Decision == v1alpha1.Promote && a.Spec.Wave == st.Wave && a.Spec.Revision == st.TargetRevision && counts(a, st.TargetNumber) &&
+				(a.Status.State == "" || a.Status.Attempt == st.Attempt)
+		})
+		if gone && !asked {
+			return &op{words("a user promotes wave %s of %s", st.Wave, st.TargetRevision), 1, func() { s.decide(v1alpha1.Promote, st.Wave, st.TargetRevision) }}
 		}
 	}
 	return nil
