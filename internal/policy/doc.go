@@ -60,6 +60,6 @@
 //	passed     a wave that was complete for its soak time, and is approved where that is needed; a wave that has passed stays so for this rollout
 //	released   a node on which the update may start, as far as the policy is concerned
 //
-// A template that describes the committed revision again is an undo by the user: nodes with another revision return at once, without waves, soaks,
-// approvals, windows and order. Only the pace, a suspension and a conflict of policies hold them.
+// A template that describes the committed revision again is an undo by the user: nodes with another revision return without waves, soaks, approvals and order.
+// Only windows and freezes, unless undo.ignoreWindows is set, the pace, a suspension and a conflict of policies hold them.
 package policy

@@ -319,7 +319,7 @@ func (r *run) undo() bool {
 	return true
 }
 
-// windowsOfUndo holds an undo while no window is open.
+// windowsOfUndo holds nodes that return to the committed revision while no window is open.
 func (r *run) windowsOfUndo() {
 	if kind, until := r.p.closed(r.s.Now); kind != rollout.NotEvaluated && !r.p.Undo.IgnoreWindows {
 		r.holdReleased(kind)

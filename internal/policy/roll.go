@@ -13,7 +13,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// settle returns what a policy allows while the template describes the committed revision: nodes with another one return to it at once.
+// settle returns what a policy allows while the template describes the committed revision: nodes with another one return to it, without waves.
 func (r *run) settle() {
 	st := r.out.Status
 	r.findReverted()
@@ -44,6 +44,9 @@ func (r *run) settle() {
 		st.Phase = v1alpha1.PhaseRolling
 	default:
 		st.Phase = v1alpha1.PhaseComplete // a pod that is not available for another reason is not a rollout
+	}
+	if others > 0 && !r.p.Suspend {
+		r.windowsOfUndo()
 	}
 	r.returning = st.Phase == v1alpha1.PhaseUndoing || st.Phase == v1alpha1.PhaseRolling || st.Phase == v1alpha1.PhaseSuspended && others > 0
 	r.goBack()

@@ -108,6 +108,8 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 		u.rule, u.all = "suspended", "the revision has failed"
 	case u.rollout && decided(v1alpha1.Reject, ""):
 		u.rule, u.all = "suspended", "the revision was rejected"
+	case !u.rollout && (p.Spec.Undo == nil || !p.Spec.Undo.IgnoreWindows) && (len(p.Spec.Freezes) > 0 || outside(p, s.w.now)):
+		u.rule, u.all = "suspended", "no window is open"
 	}
 	u.governed = true
 	if u.returns = s.returnsTo(m, u, p, approvals, target, committed); u.returns != "" {
