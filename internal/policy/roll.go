@@ -141,12 +141,12 @@ func (r *run) deserted(k int) bool {
 func (r *run) stallDeserted(k int) {
 	w := &r.out.Status.Waves[k]
 	r.out.Status.Wave = w.Name
-	r.stall(rollout.WaitPolicy, blockedNodesGone, fmt.Sprintf("The update had begun on %d nodes of the wave %s, and all of them are gone, so nothing shows that the revision works: "+
+	r.stall(rollout.WaitPolicy, NodesGone, fmt.Sprintf("The update had begun on %d nodes of the wave %s, and all of them are gone, so nothing shows that the revision works: "+
 		"go on without them with a RolloutApproval with the decision Promote, or change the template.", w.Gone, w.Name))
 }
 
-// blockedNodesGone is the reason for which stallDeserted stops a rollout.
-const blockedNodesGone = "NodesGone"
+// NodesGone is the reason in a status after all nodes of a wave are gone that have had a pod of the revision.
+const NodesGone = "NodesGone"
 
 // wave counts the nodes of a wave. It keeps the known progress. absent is the number of nodes that are left out.
 func (r *run) wave(k int) (w v1alpha1.WaveStatus, absent int32) {

@@ -99,6 +99,13 @@ func TestScreens(t *testing.T) {
 			return session(t, cluster(t, policy(t, "Soaking", "Soaking")), "promote agent --reason urgent", "promote agent", "promote agent --wave rest") +
 				session(t, waiting(t), "promote agent")
 		},
+		"promote-gone": func(t *testing.T) string {
+			gone := policy(t, "Stalled", "Rolling")
+			gone.Object["spec"].(map[string]any)["waves"].([]any)[0] = map[string]any{"name": "canary", "nodes": map[string]any{"count": int64(3)}}
+			status := gone.Object["status"].(map[string]any)["sets"].([]any)[0].(map[string]any)
+			status["blocking"] = []any{map[string]any{"reason": "NodesGone", "message": "The update had begun on 3 nodes."}}
+			return session(t, cluster(t, gone), "promote agent --wave tenth --dry-run=client", "promote agent --reason 'the nodes were removed'", "promote agent")
+		},
 		"reject": func(t *testing.T) string {
 			return session(t, waiting(t), "reject agent --reason 'it leaks memory' -o yaml", "reject agent", "approve agent", "promote agent", "reject agent --wave canary")
 		},

@@ -5,6 +5,7 @@ package approve
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/policy"
 )
 
 // situation is what a decision is about.
@@ -73,7 +75,7 @@ func (s *situation) open() error {
 	now := ""
 	for i := range s.status.Waves {
 		w := &s.status.Waves[i]
-		if w.Phase == waits {
+		if w.Phase == waits || s.decision == v1alpha1.Promote && s.deserted(w.Name) {
 			s.wave = w.Name
 			return nil
 		}
@@ -89,6 +91,11 @@ func (s *situation) open() error {
 		remedy = fmt.Sprintf("wait, or name a wave to %s it in advance: --wave %s", s.word(), name)
 	}
 	return fmt.Errorf("%s: the rollout of %s to revision %s is %s%s; %s", what, s.set.Title(), s.status.TargetRevision, s.status.Phase, now, remedy)
+}
+
+// deserted reports whether a rollout has stopped because the nodes of a wave are gone.
+func (s *situation) deserted(wave string) bool {
+	return s.status.Wave == wave && slices.ContainsFunc(s.status.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == policy.NodesGone })
 }
 
 // inAdvance is a decision that was made before its wave waits for it, if there is no other wave to decide about; nil for none.
@@ -124,7 +131,7 @@ func (s *situation) needs(wave string) bool {
 	case w == nil:
 		return false
 	case s.decision == v1alpha1.Promote:
-		return w.Soak != nil && w.Soak.Duration > 0 || len(w.Analysis) > 0
+		return w.Soak != nil && w.Soak.Duration > 0 || len(w.Analysis) > 0 || s.deserted(wave)
 	default:
 		return len(w.After) > 0
 	}
@@ -238,6 +245,9 @@ func (s *situation) done(object *unstructured.Unstructured) string {
 	case v1alpha1.Retry:
 		return text + fmt.Sprintf("revision %s of %s is rolled out again", s.status.TargetRevision, s.set)
 	case v1alpha1.Promote:
+		if s.deserted(s.wave) {
+			return text + fmt.Sprintf("the rollout of %s, revision %s, goes on without the nodes of wave %s that are gone", s.set, s.status.TargetRevision, s.wave)
+		}
 		return text + fmt.Sprintf("the soak of wave %s of %s, revision %s, ends", s.wave, s.set, s.status.TargetRevision)
 	default:
 		return text + fmt.Sprintf("wave %s of %s, revision %s, is approved%s", s.wave, s.set, s.status.TargetRevision, s.advance())
