@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -198,5 +199,23 @@ func TestNoWaveWaitsAtRest(t *testing.T) {
 		if wave.Phase != v1alpha1.WavePassed {
 			t.Errorf("in the phase %s the wave %s is %s", w.out.Status.Phase, wave.Name, wave.Phase)
 		}
+	}
+}
+
+// TestWhoDecided: the events of a decision name the user, the approval and the reason.
+func TestWhoDecided(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, after: [{type: Approval}]}]")
+	w.pass(0)
+	w.roll()
+	w.approve("yes", "canary", "v2", v1alpha1.Approve)
+	w.pass(0)
+	if want := "The wave canary of revision agent-v2 has passed, approved by ada with rolloutapproval/yes."; !slices.Contains(w.messages, want) {
+		t.Error(w.messages)
+	}
+	w.approve("no", "", "v2", v1alpha1.Reject)
+	w.approvals[1].Spec.Reason = "it leaks memory"
+	w.pass(0)
+	if want := "Revision agent-v2 was rejected by ada with rolloutapproval/no (it leaks memory): no further node gets it."; !slices.Contains(w.messages, want) {
+		t.Error(w.messages)
 	}
 }

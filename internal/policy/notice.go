@@ -123,7 +123,19 @@ func (r *run) waveText(w *v1alpha1.WaveStatus) string {
 	case v1alpha1.WaveWaitingForApproval:
 		return fmt.Sprintf("The wave %s of revision %s is complete: create a RolloutApproval to continue.", w.Name, target)
 	default:
-		return fmt.Sprintf("The wave %s of revision %s has passed.", w.Name, target)
+		return fmt.Sprintf("The wave %s of revision %s has passed%s.", w.Name, target, who(", approved", w.ApprovedBy, w.Approval))
+	}
+}
+
+// who says which user has decided something, and with which RolloutApproval; empty if there is none.
+func who(what, user, approval string) string {
+	switch {
+	case approval == "":
+		return ""
+	case user == "":
+		return fmt.Sprintf("%s with rolloutapproval/%s", what, approval)
+	default:
+		return fmt.Sprintf("%s by %s with rolloutapproval/%s", what, Shortened(user, longestMessage), approval)
 	}
 }
 

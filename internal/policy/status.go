@@ -196,7 +196,13 @@ func (r *run) phaseChanged(last *v1alpha1.SetStatus) {
 		r.event(true, ReasonRolloutFailed, "Revision %s has failed: no further node gets it. %s", target, r.failure.Message)
 		r.failedNotice()
 	case v1alpha1.PhaseRejected:
-		r.event(true, ReasonRolloutRejected, "Revision %s was rejected: no further node gets it.", target)
+		by := ""
+		if a := r.decided(v1alpha1.Reject, ""); a != nil {
+			if by = who("", a.Spec.By, a.Name); a.Spec.Reason != "" {
+				by += fmt.Sprintf(" (%s)", Shortened(a.Spec.Reason, longestMessage))
+			}
+		}
+		r.event(true, ReasonRolloutRejected, "Revision %s was rejected%s: no further node gets it.", target, by)
 	case v1alpha1.PhaseStalled:
 		r.event(true, ReasonRolloutStalled, "%s", st.Blocking[len(st.Blocking)-1].Message)
 	}

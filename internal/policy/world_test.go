@@ -41,6 +41,7 @@ type world struct {
 	unread     bool
 	out        policy.Result
 	events     []string
+	messages   []string // of the events
 	notices    []policy.Notice
 	neighbours *policy.Neighbours
 	answers    []policy.Answer
@@ -154,7 +155,7 @@ func (w *world) jump(wall, elapsed time.Duration) {
 	}
 	w.notices = append(w.notices, w.out.Notices...)
 	for _, e := range w.out.Events {
-		w.events = append(w.events, e.Reason)
+		w.events, w.messages = append(w.events, e.Reason), append(w.messages, e.Message)
 	}
 	if len(w.out.Judged) > 0 && !w.refuses {
 		w.jump(0, 0) // what has been stored requests a decision
