@@ -5,7 +5,11 @@ package inspect
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/policies"
@@ -25,6 +29,8 @@ type PolicyReport struct {
 	Total    int `json:"total,omitempty"`
 	// Suspended reports whether the policy is suspended now. What a manager has stored may be older.
 	Suspended bool `json:"suspended,omitempty"`
+	// Stalled is why the policy cannot be followed, if that is not in the status of the set: another target is missing, for example.
+	Stalled string `json:"stalled,omitempty"`
 	// SetStatus has the implicit wave for the remaining nodes only if there are such nodes, or if it is active.
 	v1alpha1.SetStatus
 	// Allowed are the analyses of the policy that the status has measurements of.
@@ -48,6 +54,9 @@ func (g *Governance) Report() *PolicyReport {
 	default:
 		r.SetStatus = v1alpha1.SetStatus{APIVersion: g.Set.APIVersion(), Name: g.Set.Name, Phase: v1alpha1.PhaseStalled}
 	}
+	if c := meta.FindStatusCondition(g.Policies[0].Typed.Status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue && !r.says(c.Message) {
+		r.Stalled = c.Message
+	}
 	if last := len(r.Waves) - 1; last >= 0 && r.Waves[last].Name == policy.Remaining && r.Waves[last].Nodes == 0 && r.Wave != policy.Remaining {
 		r.Waves = r.Waves[:last] // all nodes belong to other waves
 	}
@@ -59,6 +68,19 @@ func (g *Governance) Report() *PolicyReport {
 		}
 	}
 	return r
+}
+
+// says reports whether the status of the set contains a message, after the name of the set.
+func (r *PolicyReport) says(message string) bool {
+	return slices.ContainsFunc(r.Blocking, func(b v1alpha1.Blocking) bool { return strings.HasSuffix(message, b.Message) })
+}
+
+// Concerns reports whether a warning is still about what the policy reports. One about an approval is not when the approval was given, or is about another revision.
+func (r *PolicyReport) Concerns(w *Warning) bool {
+	if w.Reason != policy.ReasonApprovalNeeded && w.Reason != policy.ReasonApprovalMissing {
+		return true
+	}
+	return r != nil && r.Phase == v1alpha1.PhaseWaitingForApproval && strings.Contains(w.Message, " "+r.TargetRevision+" ")
 }
 
 // Measured is what an analysis has measured, and what is allowed.

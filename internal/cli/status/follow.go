@@ -87,7 +87,9 @@ func (s *status) draw(ctx context.Context, watched *inspect.Watched, set *resolv
 			tracker.Recall(snapshot, plan, watched.Began())
 		}
 		model := tracker.Next(snapshot, plan)
-		model.Policy = s.policyLines(watched.Policy())
+		if model.Policy = s.policyLines(watched.Policy()); model.Policy != nil {
+			model.Waves = view.Waves{}
+		}
 		last = &inspect.Observation{Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
 		if err := errors.Join(connection.report(s.Now(), watched.Lost()), picture.Show(model)); err != nil {
 			return last, err

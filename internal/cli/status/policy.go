@@ -18,6 +18,9 @@ func (s *status) policyLines(r *inspect.PolicyReport) []string {
 		return nil
 	}
 	lines := []string{r.Headline()}
+	if r.Stalled != "" {
+		lines = append(lines, options.Printable("stalled: "+r.Stalled))
+	}
 	var waves []string
 	for _, row := range waveRows(r)[1:] {
 		waves = append(waves, fmt.Sprintf("%s %s/%s %s", row[0], row[3], row[1], row[4]))
@@ -56,6 +59,9 @@ func (s *status) policy(w io.Writer, all *inspect.Report) error {
 	}
 	if len(r.Others) > 0 {
 		lines = append(lines, "further policies apply to the set, so none is followed: "+strings.Join(r.Others, ", "))
+	}
+	if r.Stalled != "" {
+		lines = append(lines, "stalled: "+r.Stalled)
 	}
 	for _, b := range r.Blocking {
 		lines = append(lines, "waits: "+b.Message)
@@ -144,10 +150,18 @@ func waveRows(r *inspect.PolicyReport) [][]string {
 	for i := range r.Waves {
 		wave := &r.Waves[i]
 		rows = append(rows, []string{
-			wave.Name, fmt.Sprint(wave.Nodes), fmt.Sprint(wave.Updated), fmt.Sprint(wave.Available), string(wave.Phase), approval(wave),
+			wave.Name, fmt.Sprint(wave.Nodes), fmt.Sprint(wave.Updated), fmt.Sprint(wave.Available), phase(wave), approval(wave),
 		})
 	}
 	return rows
+}
+
+// phase is the phase of a wave, and how many of its nodes are gone.
+func phase(w *v1alpha1.WaveStatus) string {
+	if w.Gone == 0 {
+		return string(w.Phase)
+	}
+	return fmt.Sprintf("%s, %d gone", w.Phase, w.Gone)
 }
 
 // approval says who approved a wave, or ended its soak.

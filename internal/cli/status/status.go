@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,7 +106,7 @@ func (s *status) run(ctx context.Context, arg string) error {
 	sight := s.sight(moment)
 	report := sight.Report()
 	report.Policy = moment.Governance.Report()
-	report.Warnings = inspect.Warnings(ctx, s.Options, clients, inspect.About{Set: set})
+	report.Warnings = slices.DeleteFunc(inspect.Warnings(ctx, s.Options, clients, inspect.About{Set: set}), func(w inspect.Warning) bool { return !report.Policy.Concerns(&w) })
 	if text := installed.Unread(ctx, clients.Kubernetes, set.Object); text != "" {
 		s.Note("%s", text)
 	}
@@ -126,6 +127,9 @@ func (s *status) screen(w io.Writer, sight *inspect.Observation, r *inspect.Repo
 	var b strings.Builder
 	drawing := view.OptionsFor(s.Out, s.Getenv)
 	drawing.Whole = drawing.Whole || s.Wide()
+	if r.Policy != nil { // its waves are those that count
+		sight.Model.Waves = view.Waves{}
+	}
 	b.WriteString(view.Draw(sight.Model, drawing))
 	fmt.Fprintf(&b, "%s: %s\n", r.State, options.Printable(r.Why))
 	for _, text := range r.Problems {

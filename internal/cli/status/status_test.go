@@ -134,6 +134,13 @@ func overspent() string {
 	).Replace(policyStatus)
 }
 
+// stalled is a status of a policy that has another target, which is missing; a node of a wave is gone.
+func stalled() string {
+	text := strings.Replace(policyStatus, "available: 2, phase", "available: 2, gone: 1, phase", 1)
+	return text + "  conditions: [{type: Stalled, status: 'True', reason: TargetMissing, lastTransitionTime: '2026-03-01T11:00:00Z', " +
+		"message: 'There is no DaemonSet log: create it, or change spec.targets.'}]\n"
+}
+
 // analysed is a status of a wave with an analysis that fails.
 func analysed() (spec, status string) {
 	spec = strings.Replace(policySpec, "spec:", "spec:\n  analyses: [{name: errors, provider: main, query: x, success: result < 0.01, failureLimit: 2}]", 1)
@@ -163,6 +170,7 @@ func TestPolicies(t *testing.T) {
 		"policy-failed":     {"agent", []string{policySpec + failed()}},
 		"policy-budget":     {"agent", []string{policySpec + overspent()}},
 		"policy-analysis":   {"agent", []string{spec + measured}},
+		"policy-stalled":    {"agent", []string{policySpec + stalled()}},
 		"policy-gone":       {"agent", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
