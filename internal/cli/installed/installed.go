@@ -68,10 +68,10 @@ func served(ctx context.Context, c kubernetes.Interface) []string {
 	return Dialects(flags)
 }
 
-// PoliciesAlone reports whether the manager follows policies of DaemonSets of apps/v1 while another controller keeps their pods. It returns false if that is not known.
-func PoliciesAlone(ctx context.Context, c kubernetes.Interface) bool {
+// PoliciesAlone reports whether the manager follows policies of DaemonSets of apps/v1 while another controller keeps their pods, and whether that is known.
+func PoliciesAlone(ctx context.Context, c kubernetes.Interface) (alone, known bool) {
 	served := served(ctx, c)
-	return slices.Contains(served, dialects.Policy) && !slices.Contains(served, dialects.Native)
+	return slices.Contains(served, dialects.Policy) && !slices.Contains(served, dialects.Native), len(served) > 0
 }
 
 // Unread returns a warning if the manager does not read the OpenYurt annotation of a DaemonSet. It returns "" if it

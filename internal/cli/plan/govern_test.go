@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,7 +116,7 @@ func TestPlanOfAPolicyThatControlsNothing(t *testing.T) {
 }
 
 // TestPlanOfAFileNextToNative: a policy in a file is played for a set with OnDelete as a manager that serves policies alone would follow it. Where that manager owns the
-// pods, or where it is not known, only users update such a set.
+// pods, only users update such a set. Where it is not known who does, a warning says what the plan assumes.
 func TestPlanOfAFileNextToNative(t *testing.T) {
 	roll := fakecluster.Roll{Name: "agent", Letters: "uuuuuu", Spec: map[string]any{"updateStrategy": map[string]any{"type": "OnDelete"}}}
 	spec := strings.Replace(policyOf("  pace: {maxUnavailable: 2}\n  waves: [{name: canary, nodes: {count: 2}, soak: 1m}]\n"), "apps.kruise.io/v1beta1", "apps/v1", 1)
@@ -133,8 +134,8 @@ func TestPlanOfAFileNextToNative(t *testing.T) {
 		"policies alone":       {managerWith("--dialects=kruise,policy"), false, 6},
 		"as the policy says":   {nil, true, 6},
 		"Everynode owns pods":  {managerWith("--dialects=native,policy"), false, 0},
-		"nothing is known":     {nil, false, 0},
-		"flags are in a file":  {managerWith("--config=/etc/everynode.yaml"), false, 0},
+		"nothing is known":     {nil, false, 6},
+		"flags are in a file":  {managerWith("--config=/etc/everynode.yaml"), false, 6},
 		"not next to anything": {managerWith("--dialects=kruise"), false, 0},
 	} {
 		objects := append(append(append(roll.Nodes(), roll.Pods()...), roll.Revisions(t)...), roll.Object())
@@ -162,6 +163,10 @@ func TestPlanOfAFileNextToNative(t *testing.T) {
 		}
 		if updated != c.updated {
 			t.Errorf("%s: %d nodes are updated, want %d: %+v", name, updated, c.updated, d.Policy)
+		}
+		warned := slices.ContainsFunc(d.Warnings, func(w Warning) bool { return strings.Contains(w.Message, "the plan assumes the dialect policy") })
+		if want := name == "nothing is known" || name == "flags are in a file"; warned != want {
+			t.Errorf("%s: warned %t: %+v", name, warned, d.Warnings)
 		}
 		if c.updated > 0 && (d.Budget.Limit != 2 || len(d.Policy.Waves) != 2 || d.Policy.Waves[0].Name != "canary" || !strings.HasPrefix(d.Policy.NotHeld, "another controller creates the pods")) {
 			t.Errorf("%s: the budget is %+v, and the policy %+v", name, d.Budget, d.Policy)

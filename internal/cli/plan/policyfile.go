@@ -25,6 +25,7 @@ import (
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // PolicyFile is the policy that a plan was made for with --policy, and the one that the cluster had under this name then.
@@ -106,7 +107,8 @@ func (f *prediction) usePolicy(ctx context.Context, o *options.Options, c *optio
 	return nil
 }
 
-// isAlongside reports whether the manager follows policies next to the controller that keeps the pods: a policy of the cluster reports it, or the flags of the manager show it.
+// isAlongside reports whether the manager follows policies next to the controller that keeps the pods: a policy of the cluster reports it, or the flags of the manager show it. If
+// neither is known, a policy for a set with OnDelete is meant for that.
 func (f *prediction) isAlongside(ctx context.Context, c *options.Clients) bool {
 	set := f.named
 	if set.Advanced() {
@@ -117,7 +119,9 @@ func (f *prediction) isAlongside(ctx context.Context, c *options.Clients) bool {
 			return st.Enforcement == v1alpha1.EnforcementOnDelete
 		}
 	}
-	return installed.PoliciesAlone(ctx, c.Kubernetes)
+	alone, known := installed.PoliciesAlone(ctx, c.Kubernetes)
+	f.unserved = !known && f.view.Workload.Set.Strategy == rollout.OnDelete
+	return alone || f.unserved
 }
 
 // storedPolicy returns the policy in the cluster with the same name; nil if there is none.

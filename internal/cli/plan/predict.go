@@ -65,6 +65,8 @@ type prediction struct {
 	ofCluster []*policies.Policy
 	// unenforced is the name of the policy that controls nothing of the set; empty if there is none.
 	unenforced string
+	// unserved reports whether it is assumed that the manager follows the policy next to another controller, because that is not known.
+	unserved bool
 	// stored is the policy of the cluster with the name of the one of --policy; nil if there is none.
 	stored *policies.Policy
 	// fails are the names of the nodes in failed.
