@@ -143,7 +143,7 @@ func nodesOf(r plan.Result) []Node {
 			Reason: n.Reason.String(), Detail: n.Detail.String(), Message: message(n),
 		}
 		if n.Verdict.Starts() {
-			nodes[i].Start = text(n.Start)
+			nodes[i].Start = startText(n.Start)
 			if n.Ended {
 				nodes[i].End = text(n.End)
 			}
@@ -169,3 +169,6 @@ func message(n plan.Node) string {
 
 // text formats a duration in whole seconds.
 func text(d time.Duration) string { return d.Round(time.Second).String() }
+
+// startText is when an update starts. It is not before that: a window may open then.
+func startText(d time.Duration) string { return text((d + time.Second - 1).Truncate(time.Second)) }

@@ -282,7 +282,7 @@ func (f *prediction) wave(k int) PolicyWave {
 		}
 	}
 	if starts {
-		w.Start = text(first)
+		w.Start = startText(first)
 	}
 	if rules.Soak > 0 {
 		w.Soak = rules.Soak.String()
