@@ -95,6 +95,7 @@ func policyRights(t *testing.T, s *harness.Space) {
 		for _, c := range []struct{ user, verb, resource, want string }{
 			{"editor", "create", "rolloutpolicies", "yes"}, {"editor", "get", "rolloutapprovals", "yes"}, {"editor", "create", "rolloutapprovals", "no"},
 			{"approver", "create", "rolloutapprovals", "yes"}, {"approver", "update", "rolloutpolicies", "no"},
+			{"approver", "get", "daemonsets.apps", "yes"}, {"approver", "get", "daemonsets.apps.kruise.io", "yes"}, {"approver", "update", "daemonsets.apps", "no"},
 		} {
 			if got := may(c.user, c.verb, c.resource); !strings.HasPrefix(got, c.want) {
 				return fmt.Errorf("%s may %s %s: %s, want %s", c.user, c.verb, c.resource, got, c.want)
