@@ -125,7 +125,7 @@ func TestDoubled(t *testing.T) {
 	wantInvariants(t, returned().wait(time.Minute).create("new-b", "b").judgeFailing())
 	wantInvariants(t, returned().create("new-b", "b").create("new-c", "c").judgeFailing(), Surge)
 	back := func() *story { return failingSurge("a", "b").create("new-a", "a").unready("old-b").ready("old-b") }
-	wantInvariants(t, back().wait(certain - time.Second).create("new-b", "b").judgeFailing())
+	wantInvariants(t, back().wait(certain-time.Second).create("new-b", "b").judgeFailing())
 	wantInvariants(t, back().wait(certain).create("new-b", "b").judgeFailing(), Surge)
 	// One that has ended counts no more, and where nodes do not fail, each one counts.
 	wantInvariants(t, failingSurge("a", "b").create("new-a", "a").ready("new-a").create("new-b", "b").judgeFailing())

@@ -74,6 +74,13 @@ func PoliciesAlone(ctx context.Context, c kubernetes.Interface) (alone, known bo
 	return slices.Contains(served, dialects.Policy) && !slices.Contains(served, dialects.Native), len(served) > 0
 }
 
+// Unserved says what a plan assumes if PoliciesAlone is not known.
+func Unserved() string {
+	return fmt.Sprintf("it is not known which dialects the manager serves, because the Deployment %s in the namespace %s does not show it, or cannot be read: "+
+		"the plan assumes the dialect %s next to the controller of Kubernetes; with the dialect %s, only users update a DaemonSet with OnDelete",
+		Manager, everynode.Namespace, dialects.Policy, dialects.Native)
+}
+
 // Unread returns a warning if the manager does not read the OpenYurt annotation of a DaemonSet. It returns "" if it
 // does, or if that is unknown: there is no Deployment of the manager, or it cannot be read.
 func Unread(ctx context.Context, c kubernetes.Interface, set *unstructured.Unstructured) string {

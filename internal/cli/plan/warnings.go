@@ -13,13 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/view"
-	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/plan"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -80,9 +78,7 @@ func (f *prediction) warnDryRun() []Warning {
 // warnPolicy warns about a policy that holds no node, or perhaps none.
 func (f *prediction) warnPolicy() []Warning {
 	if f.unserved {
-		return []Warning{{Kind: warnPolicy, Message: fmt.Sprintf("it is not known which dialects the manager serves, because the Deployment %s in the namespace %s cannot be read: "+
-			"the plan assumes the dialect %s next to the controller of Kubernetes; with the dialect %s, only users update a DaemonSet with OnDelete",
-			installed.Manager, everynode.Namespace, dialects.Policy, dialects.Native)}}
+		return []Warning{{Kind: warnPolicy, Message: installed.Unserved()}}
 	}
 	if f.unenforced == "" {
 		return nil
