@@ -47,10 +47,11 @@ func (r *run) blockedByBudget(active int) {
 			continue
 		}
 		members++
-		switch serves := r.serving(i); {
-		case serves && r.places[i] == place(active) && r.standing[i].AwaitsUpdate && r.holds[i] == rollout.NotEvaluated && !r.left[i]:
+		switch released := r.holds[i] == rollout.NotEvaluated; {
+		case !r.standing[i].AwaitsUpdate || r.places[i] < place(active):
+		case released && r.places[i] == place(active) && !r.left[i] && r.serving(i):
 			waiting++
-		case !serves && r.places[i] >= place(active) && r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && (n.Ready || !set.Unreachable.Skip):
+		case !released && (n.Ready || !set.Unreachable.Skip) && !r.serving(i):
 			down++
 		}
 	}

@@ -20,8 +20,8 @@ type mutant struct{ name, file, text, mistake string }
 // mutants are wrong about what fails, what follows from that, and what programs are notified of.
 func mutants() []mutant {
 	return []mutant{
-		{"another node takes the place of one that is gone", "waves.go", "number -= begun + int(a.gone[k])", "number -= begun"},
-		{"nodes that are gone do not count in a percentage", "waves.go", ".Of(total+before+int(a.gone[k]))", ".Of(total + before)"},
+		{"another node takes the place of one that is gone", "waves.go", "gone := int(a.gone[k])\n", "gone := 0\n"},
+		{"nodes that are gone do not count in a percentage", "waves.go", ".Of(total+gone)", ".Of(total)"},
 		{"another node with that name has its place", "begun.go", "b.joined != 0 && b.joined != r.s.Nodes[at].Joined", "b.joined != 0 && b.joined != b.joined"},
 		{"the next manager forgets which nodes are gone", "begun.go", "was.lost[w.Name] = w.Gone\n", "was.lost[w.Name] = 0\n"},
 		{"the next manager forgets which nodes have begun", "begun.go", "for _, name := range w.Begun {", "for _, name := range w.Begun[:0] {"},

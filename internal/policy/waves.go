@@ -23,7 +23,12 @@ const nowhere place = -1
 // their names, and then those that joined later in the order in which they did. So a node that joins takes the place of no other. Nodes on which the update has
 // begun are in the wave in which it has, and the places of those that are gone stay empty; both are as long as the nodes and the waves.
 func assign(p *Policy, s *rollout.Snapshot, nodeLabels []map[string]string, began []place, gone []int32) (places []place, unmatched []bool) {
-	a := &assignment{s: s, labels: nodeLabels, places: slices.Clone(began), gone: gone}
+	a := &assignment{s: s, labels: nodeLabels, places: slices.Clone(began), gone: gone, counts: make([]int, len(p.Waves))}
+	for i, k := range began {
+		if k != nowhere && member(&s.Nodes[i]) {
+			a.counts[k]++
+		}
+	}
 	unmatched = make([]bool, len(p.Waves))
 	for k := range p.Waves {
 		w := &p.Waves[k]
@@ -47,8 +52,19 @@ type assignment struct {
 	places []place
 	// gone is for each wave the number of places that stay empty.
 	gone []int32
-	// order is the order in which waves take members; the memory of free is reused for each wave.
+	// counts are how many members each wave has.
+	counts []int
+	// order is the order in which waves take members; those before next have a wave. The memory of free is reused for each wave.
 	order, free []int
+	next        int
+}
+
+// put gives a node its wave.
+func (a *assignment) put(i int, k place) {
+	a.places[i] = k
+	if member(&a.s.Nodes[i]) {
+		a.counts[k]++
+	}
 }
 
 // member reports whether a node must run a pod of the set.
@@ -68,7 +84,7 @@ func (a *assignment) all(w *Wave, k place) (matched bool) {
 		}
 		matched = matched || n.Fit == rollout.MustRun
 		if a.places[i] == nowhere {
-			a.places[i] = k
+			a.put(i, k)
 		}
 	}
 	return matched || w.Selector == nil
@@ -76,6 +92,19 @@ func (a *assignment) all(w *Wave, k place) (matched bool) {
 
 // some gives a wave a number of the members that it matches, and has the same result as all.
 func (a *assignment) some(w *Wave, k place) (matched bool) {
+	if w.Selector == nil && len(w.SpreadBy) == 0 { // without a look at each node
+		taken := 0
+		for _, count := range a.counts[:k] {
+			taken += count
+		}
+		for number := a.number(w, k, len(a.order), taken) - a.counts[k]; number > 0 && a.next < len(a.order); a.next++ {
+			if i := a.order[a.next]; a.places[i] == nowhere {
+				a.put(i, k)
+				number--
+			}
+		}
+		return true
+	}
 	free, begun, total, taken := a.free[:0], 0, 0, 0
 	for _, i := range a.order {
 		if !w.matches(a.labels[i]) {
@@ -92,24 +121,29 @@ func (a *assignment) some(w *Wave, k place) (matched bool) {
 			taken++
 		}
 	}
-	number := w.Count
-	if w.Percent > 0 { // of the nodes that there were, less those of the waves before
-		before := 0
-		for _, gone := range a.gone[:k] {
-			if w.Selector == nil {
-				before += int(gone)
-			}
-		}
-		number = rollout.Quantity{Value: w.Percent, Percent: true}.Of(total+before+int(a.gone[k])) - taken - before
-	}
-	number -= begun + int(a.gone[k])
+	number := a.number(w, k, total, taken) - begun
 	for _, i := range spread(free, w.SpreadBy, a.labels, func(i int) bool { return a.places[i] == k }) {
 		if number > 0 && a.places[i] == nowhere {
-			a.places[i] = k
+			a.put(i, k)
 			number--
 		}
 	}
 	return total > 0 || w.Selector == nil
+}
+
+// number is how many nodes a wave takes: total are those that it matches, taken those of them that are in waves before it. Percentages are those of the nodes
+// that there were when no place was empty yet.
+func (a *assignment) number(w *Wave, k place, total, taken int) int {
+	gone := int(a.gone[k])
+	if w.Percent == 0 {
+		return w.Count - gone
+	}
+	if w.Selector == nil {
+		for _, before := range a.gone[:k] {
+			gone += int(before)
+		}
+	}
+	return rollout.Quantity{Value: w.Percent, Percent: true}.Of(total+gone) - taken - gone
 }
 
 // seniority returns the members in the order in which waves take them.
@@ -184,7 +218,7 @@ func (r *run) steps(k int) {
 	if w.Start == nil && topology == "" {
 		return
 	}
-	var nodes, later []int
+	nodes, later := make([]int, 0, r.waves[k].nodes+r.waves[k].absent), []int(nil)
 	for j := range r.s.Nodes {
 		i := j
 		if r.s.Set.Descending {
@@ -200,9 +234,9 @@ func (r *run) steps(k int) {
 	}
 	begun := len(nodes)
 	nodes = append(nodes, later...) // so that a node that joins does not come before those that have begun
-	group := func(i int) string { return r.in.Labels[i][topology] }
+	var groups []string             // of the nodes
 	if topology != "" {
-		slices.SortStableFunc(nodes, func(a, b int) int { return strings.Compare(group(a), group(b)) })
+		nodes, groups = r.grouped(nodes, topology)
 	}
 	end, done := len(nodes), front{nodes: nodes, done: r.done}
 	if w.Start != nil {
@@ -215,7 +249,7 @@ func (r *run) steps(k int) {
 		switch {
 		case at >= end:
 			r.holds[i] = rollout.WaitWave
-		case topology != "" && at > 0 && group(i) != group(nodes[at-1]) && !done.reaches(at):
+		case groups != nil && at > 0 && groups[at] != groups[at-1] && !done.reaches(at):
 			for _, i := range nodes[at:end] {
 				r.holds[i] = rollout.WaitOrder
 			}
@@ -225,6 +259,27 @@ func (r *run) steps(k int) {
 			return
 		}
 	}
+}
+
+// grouped orders nodes by the value of a label, and returns that too.
+func (r *run) grouped(nodes []int, key string) ([]int, []string) {
+	type labelled struct {
+		group string
+		node  int
+	}
+	all := make([]labelled, len(nodes))
+	for at, i := range nodes {
+		all[at] = labelled{r.in.Labels[i][key], i}
+	}
+	compare := func(a, b labelled) int { return strings.Compare(a.group, b.group) }
+	if !slices.IsSortedFunc(all, compare) {
+		slices.SortStableFunc(all, compare)
+	}
+	groups := make([]string, len(nodes))
+	for at := range all {
+		nodes[at], groups[at] = all[at].node, all[at].group
+	}
+	return nodes, groups
 }
 
 // grown is how many nodes of a wave may begin: with a start of 2 and a factor of 2 first 2, then 6, then 14. Nodes that are gone were the first ones. A step of
