@@ -210,19 +210,23 @@ func (w *world) refusal(version *Advanced, node string) string {
 	}
 }
 
-// beyondPartition returns an error text if more nodes than the partition allows are updated or being updated, or "".
+// beyondPartition returns an error text if more nodes than the partition allows are updated or being updated, or "". If nodes fail, the controller need not know yet of
+// those that have just come back; with a percentage, there may be more of them than the partition allows.
 func (w *world) beyondPartition(version *Advanced) string {
 	desired := w.desired()
 	allowed := max(0, desired-partitionOf(version.rolling.Partition, desired))
 	spent := map[string]bool{}
+	counts := func(node string) bool {
+		return w.eligible[node] && (!w.rules.Outages || w.last.At.Sub(w.eligibleSince[node]) > certain)
+	}
 	for node := range w.limits.begunNodes {
-		if w.eligible[node] {
+		if counts(node) {
 			spent[node] = true
 		}
 	}
 	for _, pod := range w.pods {
 		live := w.ours(pod) && pod.DeletionTimestamp == nil && !terminal(pod)
-		if node := NodeOf(pod); live && w.eligible[node] && w.limits.current(version, hashOf(pod)) {
+		if node := NodeOf(pod); live && counts(node) && w.limits.current(version, hashOf(pod)) {
 			spent[node] = true
 		}
 	}

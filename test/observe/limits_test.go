@@ -276,3 +276,21 @@ func TestTalesOfMutants(t *testing.T) {
 		})
 	}
 }
+
+// TestReturned: the controller need not know yet that a node has just come back whose pod is up to date, so that a percentage of fewer nodes counts.
+func TestReturned(t *testing.T) {
+	back := func() *tale {
+		s := newTale(t, 3, partition("34%")).observed("b")
+		return s.recreate(2).node(2, map[string]string{"no": "x"}).recreate(0).node(2, nil)
+	}
+	judge := func(s *tale, outages bool) Report {
+		r := rules()
+		r.Outages = outages
+		return Judge(s.log, r)
+	}
+	wantInvariants(t, judge(back().recreate(1), true))
+	wantInvariants(t, judge(back().recreate(1), false), Limits)
+	late := back()
+	late.wait(certain)
+	wantInvariants(t, judge(late.recreate(1), true), Limits)
+}

@@ -25,6 +25,7 @@ type world struct {
 	pods   map[types.UID]*corev1.Pod
 	// eligible and joined are sets of node names.
 	eligible, joined map[string]bool
+	eligibleSince    map[string]time.Time
 	// crowds are the recent higher numbers of eligible nodes (see desired).
 	crowds []crowd
 	// revisions are those of the set, newest the hash of the last of them, and since when it is that; charged are the nodes that count against the budget where nodes fail (see judgeCharge),
@@ -62,7 +63,7 @@ type world struct {
 func newWorld(rules Rules) *world {
 	return &world{
 		rules: rules, rests: rules.Rests, nodes: map[string]*corev1.Node{}, pods: map[types.UID]*corev1.Pod{},
-		eligible: map[string]bool{}, joined: map[string]bool{}, deleted: map[types.UID]bool{}, revisions: map[types.UID]*appsv1.ControllerRevision{},
+		eligible: map[string]bool{}, eligibleSince: map[string]time.Time{}, joined: map[string]bool{}, deleted: map[types.UID]bool{}, revisions: map[types.UID]*appsv1.ControllerRevision{},
 	}
 }
 
@@ -153,10 +154,14 @@ func (w *world) forget(set metav1.Object, gone bool) {
 func (w *world) place(name string) {
 	node, exists := w.nodes[name]
 	if exists && w.set != nil && w.rules.Eligible(node, w.set) {
+		if !w.eligible[name] {
+			w.eligibleSince[name] = w.last.At
+		}
 		w.eligible[name] = true
 		return
 	}
 	delete(w.eligible, name)
+	delete(w.eligibleSince, name)
 	delete(w.joined, name)
 	if w.limits != nil { // if it comes back, it counts as a new node
 		delete(w.limits.last, name)
