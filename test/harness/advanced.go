@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -134,13 +135,13 @@ func (s *Space) KubectlWith(input string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// DeletePod deletes a pod as a user would; if there is a recorder, it is notified before.
+// DeletePod deletes a pod as a user would; if there is a recorder, it is notified before. A pod that is gone is no error: a view may be older than the cluster.
 func (s *Space) DeletePod(recorder *observe.Recorder, pod *corev1.Pod) {
 	s.t.Helper()
 	if recorder != nil {
 		recorder.Excuse(pod.UID)
 	}
-	if err := s.Cluster.Client.CoreV1().Pods(s.Name).Delete(s.ctx, pod.Name, metav1.DeleteOptions{}); err != nil {
+	if err := s.Cluster.Client.CoreV1().Pods(s.Name).Delete(s.ctx, pod.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		s.t.Fatalf("deleting pod %s: %v", pod.Name, err)
 	}
 }
