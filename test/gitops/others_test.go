@@ -58,7 +58,7 @@ func policies(t *testing.T) []row {
 		}
 		p.Status = v1alpha1.RolloutPolicyStatus{
 			ObservedGeneration: p.Generation, Sets: sets,
-			Conditions: policy.Conditions(policy.Read(p), sets, nil, metav1.NewTime(time.Unix(0, int64(begin())))),
+			Conditions: policy.Conditions(policy.Read(p), nil, sets, nil, metav1.NewTime(time.Unix(0, int64(begin())))),
 		}
 		return unstructuredOf(t, p)
 	}
@@ -76,6 +76,7 @@ func policies(t *testing.T) []row {
 		{"a wave waits for an approval, `readyWhen: WaveHealthy`", made(v1alpha1.PhaseWaitingForApproval, healthy)},
 		{"no window is open", made(v1alpha1.PhaseWaitingForWindow, nil)},
 		{"suspended in a rollout", made(v1alpha1.PhaseSuspended, nil)},
+		{"suspended, and nothing is to be updated", made(v1alpha1.PhaseComplete, func(p *v1alpha1.RolloutPolicy) { p.Spec.Suspend = true })},
 		{"a revision is being undone", made(v1alpha1.PhaseUndoing, nil)},
 		{"a revision has failed, and is undone", made(v1alpha1.PhaseFailed, nil)},
 		{"a revision was rejected", made(v1alpha1.PhaseRejected, nil)},
