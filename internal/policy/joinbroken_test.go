@@ -56,6 +56,37 @@ func TestANodeThatJoinsAndNeverWorks(t *testing.T) {
 	}
 }
 
+// The waves go on without a node that joins and pulls the image for longer than nodeDeadline. That is no failure, and the node counts when its pod works.
+func TestANodeThatJoinsAndPullsForLong(t *testing.T) {
+	w := joined(t, judgedTwice)
+	w.fails("k", func(p *rollout.Pod) { p.Phase, p.Pull = rollout.Pending, rollout.Pulls })
+	w.put("j", 1, true)
+	w.pass(time.Second)
+	if rest := w.out.Wake.Sub(w.s.Now); rest != 5*time.Minute {
+		t.Errorf("it looks again after %s", rest)
+	}
+	w.pass(4*time.Minute + 59*time.Second)
+	w.want("", v1alpha1.PhaseRolling, "rest")
+	w.pass(time.Second)
+	w.pass(0)
+	w.want("", v1alpha1.PhaseComplete, "")
+	if w.last.Failure != nil {
+		t.Errorf("failure %+v", w.last.Failure)
+	}
+}
+
+// A node that was there before, and pulls for long, holds its wave.
+func TestANodeThatPullsForLong(t *testing.T) {
+	w := canary(t, judgedTwice)
+	w.fails("a", func(p *rollout.Pod) { p.Phase, p.Pull = rollout.Pending, rollout.Pulls })
+	w.pass(time.Second)
+	w.pass(time.Hour)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	if w.last.Waves[0].Nodes != 3 {
+		t.Errorf("%+v", w.last.Waves[0])
+	}
+}
+
 // The status names such a node. It counts as soon as it has had an available pod.
 func TestANodeThatJoinsAndWorks(t *testing.T) {
 	for name, inPlace := range map[string]bool{"recreated": false, "in place": true} {

@@ -20,6 +20,8 @@ type mutant struct{ name, file, text, mistake string }
 // mutants are wrong about what fails, what follows from that, and what programs are notified of.
 func mutants() []mutant {
 	return []mutant{
+		{"the waves wait for a node that joins and pulls for ever", "watch.go", "return w.pulls && rest <= 0", "return w.pulls && rest <= 0 && r.s == nil"},
+		{"the waves wait for no node that pulls", "watch.go", "w.joined && r.pullsForLong(&w)", "r.pullsForLong(&w)"},
 		{"another node takes the place of one that is gone", "waves.go", "gone := int(a.gone[k])\n", "gone := 0\n"},
 		{"nodes that are gone do not count in a percentage", "waves.go", ".Of(total+gone)", ".Of(total)"},
 		{"another node with that name has its place", "begun.go", "b.joined != 0 && b.joined != r.s.Nodes[at].Joined", "b.joined != 0 && b.joined != b.joined"},

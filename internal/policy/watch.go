@@ -159,7 +159,8 @@ func (r *run) unproven(p *rollout.Pod) bool {
 		all[p.Revision].Number > all[r.committed].Number
 }
 
-// leaveOutBroken lets the waves go on without the nodes that were broken before their update and still are, and without those where no pod has ever been available.
+// leaveOutBroken lets the waves go on without the nodes that were broken before their update and still are, and without those where no pod has ever been available,
+// because it fails or pulls its image for long.
 func (r *run) leaveOutBroken() {
 	if r.failed == nil {
 		return
@@ -169,8 +170,18 @@ func (r *run) leaveOutBroken() {
 	}
 	for i := range r.s.Nodes {
 		w := r.out.Watch.nodes[r.s.Nodes[i].Name]
-		r.left[i] = r.left[i] || w.before && w.uid != "" && !r.standing[i].Available
+		r.left[i] = r.left[i] || (w.before && w.uid != "" || w.joined && r.pullsForLong(&w)) && !r.standing[i].Available
 	}
+}
+
+// pullsForLong reports whether the first pod of a node has waited for its image for longer than a pod may take to become available. The waves do not wait for that node, but the
+// time of a pull is no failure.
+func (r *run) pullsForLong(w *watched) bool {
+	rest := r.p.Failure.NodeDeadline - w.pulled
+	if w.pulls && rest > 0 {
+		r.wakeAt(r.s.Now.Add(rest))
+	}
+	return w.pulls && rest <= 0
 }
 
 // absent reports whether an update that has begun on a node does not count in the pace, because the node is left out. One that was broken before its update counts until
