@@ -10,7 +10,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -22,6 +21,8 @@ type ruling struct {
 	// all is why no update may begin, of the rule that forbids it; rest why none may begin but on first, the nodes of the first wave.
 	all, rule, rest, restRule string
 	first                     map[string]bool
+	// waves is which of the waves after the first one are released.
+	waves *wavesRuling
 	// later are the nodes of the first wave whose zone has to wait for another one.
 	later map[string]bool
 	// latest is whether nodes that join get the newest revision; rollout whether the template describes another revision than the committed one.
@@ -141,6 +142,7 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 				u.rest, u.restRule = words("the analysis of the wave %s has not passed", wave.Name), "analysis"
 			}
 		}
+		u.waves = s.laterWaves(m, p, target, decided, l.passed)
 	}
 	return u
 }
@@ -226,7 +228,12 @@ func (l *ledger) look(m *manager, target *appsv1.ControllerRevision, nodes map[s
 		return
 	}
 	l.unanswered = false
-	soaked := len(nodes) == 0 || l.soaked >= wave.Soak.Duration || decided(v1alpha1.Promote, wave.Name)
+	l.end(nodes, wave, decided)
+}
+
+// end is whether a complete wave has passed.
+func (l *ledger) end(nodes map[string]bool, wave *v1alpha1.Wave, decided func(v1alpha1.Decision, string) bool) {
+	soaked := len(nodes) == 0 || wave.Soak == nil || l.soaked >= wave.Soak.Duration || decided(v1alpha1.Promote, wave.Name)
 	l.passed = l.passed || soaked && (len(wave.After) == 0 || decided(v1alpha1.Approve, wave.Name))
 }
 
@@ -282,43 +289,11 @@ func (k known) later(p *v1alpha1.RolloutPolicy, nodes map[string]bool) map[strin
 // firstWave are the nodes of the first wave: so many in the order of their names, and those that have joined since the revision was made after all others. A wave
 // that is spread has the first node of each zone, then the second one of each, and so on.
 func (k known) firstWave(wave *v1alpha1.Wave, target *appsv1.ControllerRevision) map[string]bool {
-	var members []*corev1.Node
-	for _, name := range sorted(k.nodes) {
-		if k.fit(name) == mustRun {
-			members = append(members, k.nodes[name])
-		}
-	}
-	late := func(n *corev1.Node) metav1.Time {
-		if n.CreationTimestamp.After(target.CreationTimestamp.Time) {
-			return n.CreationTimestamp
-		}
-		return metav1.Time{}
-	}
-	slices.SortStableFunc(members, func(a, b *corev1.Node) int { return late(a).Compare(late(b).Time) })
-	number := 0
-	if wave.Nodes.Count != nil {
-		number = int(*wave.Nodes.Count)
-	} else {
-		number = quantity(words("%d%%", *wave.Nodes.Percent), len(members))
-	}
-	if len(wave.Nodes.SpreadBy) > 0 {
-		place, groups, seen := map[string][2]int{}, map[string]int{}, map[string]int{}
-		for _, n := range members {
-			zone := n.Labels[wave.Nodes.SpreadBy[0]]
-			if _, known := groups[zone]; !known {
-				groups[zone] = len(groups)
-			}
-			place[n.Name] = [2]int{seen[zone], groups[zone]}
-			seen[zone]++
-		}
-		slices.SortFunc(members, func(a, b *corev1.Node) int {
-			x, y := place[a.Name], place[b.Name]
-			return slices.Compare(x[:], y[:])
-		})
-	}
 	first := map[string]bool{}
-	for _, n := range members[:min(number, len(members))] {
-		first[n.Name] = true
+	for node, at := range k.places([]v1alpha1.Wave{*wave}, target) {
+		if at == 0 && k.fit(node) == mustRun {
+			first[node] = true
+		}
 	}
 	return first
 }
@@ -365,6 +340,8 @@ func (s *sim) judgeRollout(r *request, node string) {
 		s.blameRollout(u, r)
 	case u.rest != "" && !u.first[node]:
 		s.blameWave(u, "%s %s: %s, and %s is not in it", r.m.name, r.text, u.rest, node)
+	case u.waves.holds(k, node) != "" && !s.had(node, k.image()) && !s.begun[node+" "+k.image()]:
+		s.blame("wave", "%s %s: %s", r.m.name, r.text, u.waves.holds(k, node))
 	case u.later[node]:
 		s.blame("zones", "%s %s: %s is in a zone that has to wait for another one", r.m.name, r.text, node)
 	case u.most > 0 && len(begins) > u.most:
@@ -404,6 +381,8 @@ func (s *sim) judgeFirst(r *request) {
 	}
 	if why := u.rest; why != "" && !u.first[node] {
 		s.blameWave(u, "%s %s: %s, and the node is not in it", r.m.name, r.text, why)
+	} else if why := u.waves.waits(node); why != "" {
+		s.blame("wave", "%s %s: %s", r.m.name, r.text, why)
 	}
 }
 

@@ -61,9 +61,10 @@ type sim struct {
 	// backup is the last one of the store. excused is whether what happens now is blamed on nobody.
 	backup  *backup
 	excused bool
-	// ledgers are what the managers have seen of the first wave, by rollout; begun are the nodes whose update to an image a manager has begun.
-	ledgers map[string]*ledger
-	begun   map[string]bool
+	// ledgers are what the managers have seen of waves, by rollout, memberships which nodes these have had; begun are the nodes whose update to an image a manager has begun.
+	ledgers     map[string]*ledger
+	memberships map[string]*membership
+	begun       map[string]bool
 	// forgedMarks are the marks of revisions that no manager has written.
 	forgedMarks map[string]bool
 	// work are the nodes on which sets of a group are at work.
@@ -139,7 +140,7 @@ func newSim(ctx context.Context, cfg config) *sim {
 	s := &sim{
 		ctx: ctx, cfg: cfg, w: newWorld(), names: map[string]string{}, intents: map[types.UID]*verdict{},
 		down: map[string]bool{}, doubled: map[string]types.UID{}, changed: map[types.UID]time.Time{}, clocks: map[string]time.Duration{},
-		ledgers: map[string]*ledger{}, begun: map[string]bool{}, forgedMarks: map[string]bool{}, work: work{},
+		ledgers: map[string]*ledger{}, memberships: map[string]*membership{}, begun: map[string]bool{}, forgedMarks: map[string]bool{}, work: work{},
 	}
 	s.w.merge = cfg.merge()
 	for i := range cfg.nodes {
