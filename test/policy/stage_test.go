@@ -267,13 +267,16 @@ func (s *stage) hash(revision string) string {
 // foreseen is what a program reads of a plan.
 type foreseen struct {
 	Revision string
-	Nodes    []struct{ Name, Start, End string }
-	Policy   struct {
-		Waves []struct {
-			Name, Start, Complete, End, Soak string
-			Nodes                            []string
-		}
-	}
+	Nodes    []foreseenNode
+	Estimate struct{ Low, High string }
+	Policy   struct{ Waves []foreseenWave }
+}
+
+type foreseenNode struct{ Name, Start, End string }
+
+type foreseenWave struct {
+	Name, Start, Complete, End, Soak string
+	Nodes                            []string
 }
 
 // plan returns what kubectl everynode foresees of the update to an image.

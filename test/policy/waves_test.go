@@ -155,7 +155,13 @@ func play(s *stage, waves threeWaves) {
 	if hash := s.hash(s.status().CommittedRevision); hash != plan.Revision {
 		t.Errorf("revision %s is committed, the plan names %s", hash, plan.Revision)
 	}
-	s.compareTimes(plan, h)
+	lines, wrong := h.compare(t, plan, s.updated.Truncate(time.Second))
+	for _, line := range lines {
+		t.Log(line)
+	}
+	for _, line := range wrong {
+		t.Error(line)
+	}
 	s.compareStatus(steps)
 }
 
@@ -189,20 +195,6 @@ func compareSteps(t *testing.T, planned, manual []step) {
 		}
 		if a != b {
 			t.Errorf("step %d: the plan has %q, the documentation means %q", i+1, a, b)
-		}
-	}
-}
-
-// compareTimes compares the begin of each wave with the plan. A loaded machine may be much later; that no wave begins too early is judged without a margin.
-func (s *stage) compareTimes(plan *foreseen, h history) {
-	s.t.Helper()
-	for _, w := range plan.Policy.Waves {
-		began, done := h.span(w.Nodes)
-		after := began.Sub(s.updated.Truncate(time.Second))
-		s.t.Logf("wave %-8s %3d nodes: begins after %s (planned %s), complete after %s (planned %s)",
-			w.Name, len(w.Nodes), after, w.Start, done.Sub(s.updated.Truncate(time.Second)), w.Complete)
-		if planned := length(s.t, w.Start); w.Start != "" && after > planned+harness.Patience {
-			s.t.Errorf("wave %s began after %s, the plan says %s", w.Name, after, planned)
 		}
 	}
 }
