@@ -118,6 +118,22 @@ func TestPlacesOfNodes(t *testing.T) {
 	}
 }
 
+// TestNodesThatVanishAfterTheSoak: a wave that has soaked has shown that the revision works.
+func TestNodesThatVanishAfterTheSoak(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 2}, soak: 10s, after: [{type: Approval}]}]")
+	w.pass(0)
+	w.want("ab", v1alpha1.PhaseRolling, "canary")
+	w.pass(time.Second)
+	w.pass(10 * time.Second)
+	w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
+	w.vanish("ab")
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
+	w.approve("yes", "canary", "v2", v1alpha1.Approve)
+	w.pass(0)
+	w.want("cdefghij", v1alpha1.PhaseRolling, "remaining")
+}
+
 // TestSpreadOfNodesThatHaveBegun: nodes that have begun count when others are spread.
 func TestSpreadOfNodesThatHaveBegun(t *testing.T) {
 	w := newWorld(t, "waves: [{name: canary, nodes: {count: 2, spreadBy: [zone]}, soak: 10s}]")

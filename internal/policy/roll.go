@@ -134,7 +134,8 @@ func (r *run) roll() {
 // deserted reports whether all nodes of a wave on which the update has begun are gone, and no other may take their places: the revision may be the reason.
 func (r *run) deserted(k int) bool {
 	w := &r.out.Status.Waves[k]
-	return w.Gone > 0 && w.Nodes == 0 && r.waves[k].absent == 0 && w.Phase != v1alpha1.WavePassed && r.decided(v1alpha1.Promote, w.Name) == nil
+	open := w.Phase != v1alpha1.WavePassed && w.Phase != v1alpha1.WaveWaitingForApproval // else it has soaked
+	return open && w.Gone > 0 && w.Nodes == 0 && r.waves[k].absent == 0 && r.decided(v1alpha1.Promote, w.Name) == nil
 }
 
 // stallDeserted stops a rollout after a wave whose nodes are gone.
