@@ -430,7 +430,7 @@ func TestAWaveThatIsAnalysedIsHealthy(t *testing.T) {
 	w := observed(t, analysed+"readyWhen: WaveHealthy\n")
 	ready := func() bool {
 		sets := []v1alpha1.SetStatus{*w.last}
-		return meta.IsStatusConditionTrue(policy.Conditions(w.policies[0], nil, sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionReady)
+		return meta.IsStatusConditionTrue(w.policies[0].Conditions(nil, sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionReady)
 	}
 	for _, a := range []v1alpha1.Answer{unknown, passes, failing, passes} {
 		w.answer("errors", a)

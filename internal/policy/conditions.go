@@ -44,7 +44,7 @@ func (p *Policy) unused(selected []Set) []string {
 }
 
 // Conditions returns the conditions of a policy that applies to the selected sets, from what is reported of them. Conditions of other types stay as they are.
-func Conditions(p *Policy, selected []Set, sets []v1alpha1.SetStatus, before []metav1.Condition, now metav1.Time) []metav1.Condition {
+func (p *Policy) Conditions(selected []Set, sets []v1alpha1.SetStatus, before []metav1.Condition, now metav1.Time) []metav1.Condition {
 	stalled, reason := p.stalled(sets)
 	active := active(p, sets)
 	after := slices.Clone(before)

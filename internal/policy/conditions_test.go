@@ -24,7 +24,7 @@ func TestConditionOfEachPhase(t *testing.T) {
 	} {
 		sets := []v1alpha1.SetStatus{{APIVersion: "apps/v1", Name: "ds", Phase: phase, Blocking: []v1alpha1.Blocking{{Reason: "Why", Message: "The reason."}}}}
 		p := &policy.Policy{Generation: 3}
-		conditions := policy.Conditions(p, nil, sets, nil, metav1.NewTime(time.Unix(1, 0)))
+		conditions := p.Conditions(nil, sets, nil, metav1.NewTime(time.Unix(1, 0)))
 		for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled} {
 			c := meta.FindStatusCondition(conditions, kind)
 			if c == nil || (c.Status == metav1.ConditionTrue) != (kind == want) || c.ObservedGeneration != 3 {
@@ -43,7 +43,7 @@ func TestWhatIsNotHeld(t *testing.T) {
 		v1alpha1.EnforcementNone:          "ds: nothing is controlled",
 	} {
 		sets := []v1alpha1.SetStatus{{APIVersion: "apps/v1", Name: "ds", Phase: v1alpha1.PhaseComplete, Enforcement: enforcement}}
-		c := meta.FindStatusCondition(policy.Conditions(&policy.Policy{}, nil, sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionEnforced)
+		c := meta.FindStatusCondition((&policy.Policy{}).Conditions(nil, sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionEnforced)
 		if full := enforcement == v1alpha1.EnforcementFull; c == nil || (c.Status == metav1.ConditionTrue) != full || !full && !strings.HasPrefix(c.Message, want) {
 			t.Errorf("%s: %+v", enforcement, c)
 		}
@@ -75,13 +75,13 @@ func TestTargets(t *testing.T) {
 		"There is no DaemonSet gone: create it, or change spec.targets.":                  complete,
 		"There is no DaemonSet agent, DaemonSet gone: create it, or change spec.targets.": nil,
 	} {
-		c := meta.FindStatusCondition(policy.Conditions(p, nil, sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionStalled)
+		c := meta.FindStatusCondition(p.Conditions(nil, sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionStalled)
 		if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "TargetMissing" || c.Message != want {
 			t.Errorf("%+v, want %s", c, want)
 		}
 	}
 	p = read(t, "targets: [{apiVersion: apps/v1, kind: DaemonSet, selector: {matchLabels: {app: none}}}]")
-	c := meta.FindStatusCondition(policy.Conditions(p, nil, nil, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionStalled)
+	c := meta.FindStatusCondition(p.Conditions(nil, nil, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionStalled)
 	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "TargetMissing" {
 		t.Errorf("%+v", c)
 	}
@@ -92,7 +92,7 @@ func TestUnusedTargets(t *testing.T) {
 	p := read(t, "targets: [{apiVersion: apps/v1, kind: DaemonSet, name: agent}, {apiVersion: apps/v1, kind: DaemonSet, selector: {matchLabels: {app: log}}}]")
 	ready := func(selected ...policy.Set) string {
 		complete := []v1alpha1.SetStatus{{APIVersion: "apps/v1", Name: "agent", Phase: v1alpha1.PhaseComplete}}
-		c := meta.FindStatusCondition(policy.Conditions(p, selected, complete, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionReady)
+		c := meta.FindStatusCondition(p.Conditions(selected, complete, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionReady)
 		if c.Status != metav1.ConditionTrue {
 			t.Errorf("%+v", c)
 		}

@@ -20,7 +20,7 @@ func TestFrontLooksAtEachNodeOnce(t *testing.T) {
 		asked++
 		return i < updated
 	}
-	if got := grown(&Wave{Start: &rollout.Quantity{Value: 1}, Factor: 1}, f, 0, 0, false); got != updated+1 {
+	if got := f.grown(&Wave{Start: &rollout.Quantity{Value: 1}, Factor: 1}, 0, 0, false); got != updated+1 {
 		t.Errorf("%d nodes have begun, want %d", got, updated+1)
 	}
 	if asked != updated+1 {

@@ -67,7 +67,7 @@ func TestSuspendedAtRest(t *testing.T) {
 	w.put("a", 0, false) // a pod that is broken is no update either
 	w.pass(0)
 	w.want("", v1alpha1.PhaseComplete, "")
-	after := policy.Conditions(w.policies[0], nil, []v1alpha1.SetStatus{*w.out.Status}, nil, metav1.Now())
+	after := w.policies[0].Conditions(nil, []v1alpha1.SetStatus{*w.out.Status}, nil, metav1.Now())
 	if !meta.IsStatusConditionTrue(after, v1alpha1.ConditionReady) {
 		t.Errorf("%+v", after)
 	}

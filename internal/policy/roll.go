@@ -74,7 +74,7 @@ func (r *run) labelled() bool {
 func (r *run) roll() {
 	var unmatched []bool
 	r.findBegun()
-	r.places, unmatched = assign(r.p, r.s, r.in.Labels, r.began, r.gone)
+	r.places, unmatched = r.assign()
 	r.judgeNodes()
 	r.leaveOutBroken()
 	r.count()

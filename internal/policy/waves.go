@@ -21,11 +21,12 @@ const nowhere place = -1
 
 // assign gives each node its wave: the first that matches it. Waves that take a number of nodes take nodes that existed before the revision in the order of
 // their names, and then those that joined later in the order in which they did. So a node that joins takes the place of no other. Nodes on which the update has
-// begun are in the wave in which it has, and the places of those that are gone stay empty; both are as long as the nodes and the waves.
-func assign(p *Policy, s *rollout.Snapshot, nodeLabels []map[string]string, began []place, gone []int32) (places []place, unmatched []bool) {
-	a := &assignment{s: s, labels: nodeLabels, places: slices.Clone(began), gone: gone, counts: make([]int, len(p.Waves))}
-	for i, k := range began {
-		if k != nowhere && member(&s.Nodes[i]) {
+// begun are in the wave in which it has, and the places of those that are gone stay empty.
+func (r *run) assign() (places []place, unmatched []bool) {
+	p := r.p
+	a := &assignment{s: r.s, labels: r.in.Labels, places: slices.Clone(r.began), gone: r.gone, counts: make([]int, len(p.Waves))}
+	for i, k := range r.began {
+		if k != nowhere && member(&r.s.Nodes[i]) {
 			a.counts[k]++
 		}
 	}
@@ -37,7 +38,7 @@ func assign(p *Policy, s *rollout.Snapshot, nodeLabels []map[string]string, bega
 			continue
 		}
 		if a.order == nil {
-			a.order = seniority(s)
+			a.order = seniority(r.s)
 			a.free = make([]int, 0, len(a.order))
 		}
 		unmatched[k] = !a.some(w, place(k))
@@ -240,7 +241,7 @@ func (r *run) steps(k int) {
 	}
 	end, done := len(nodes), front{nodes: nodes, done: r.done}
 	if w.Start != nil {
-		if end = grown(w, &done, begun, int(r.gone[k]), begun > 0 || r.decided(v1alpha1.Promote, w.Name) != nil); end == 0 && len(nodes) > 0 {
+		if end = done.grown(w, begun, int(r.gone[k]), begun > 0 || r.decided(v1alpha1.Promote, w.Name) != nil); end == 0 && len(nodes) > 0 {
 			r.stallDeserted(k)
 			return
 		}
@@ -284,11 +285,11 @@ func (r *run) grouped(nodes []int, key string) ([]int, []string) {
 
 // grown is how many nodes of a wave may begin: with a start of 2 and a factor of 2 first 2, then 6, then 14. Nodes that are gone were the first ones. A step of
 // which nothing else is left holds the others, unless goesOn.
-func grown(w *Wave, done *front, begun, gone int, goesOn bool) int {
-	all := len(done.nodes) + gone
+func (f *front) grown(w *Wave, begun, gone int, goesOn bool) int {
+	all := len(f.nodes) + gone
 	step := max(w.Start.Of(all), 1)
 	end := step
-	for end < all && (end > gone || goesOn) && done.reaches(max(end-gone, 0)) {
+	for end < all && (end > gone || goesOn) && f.reaches(max(end-gone, 0)) {
 		step = min(step*w.Factor, all)
 		end += step
 	}

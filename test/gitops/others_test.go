@@ -58,7 +58,7 @@ func policies(t *testing.T) []row {
 		}
 		p.Status = v1alpha1.RolloutPolicyStatus{
 			ObservedGeneration: p.Generation, Sets: sets,
-			Conditions: policy.Conditions(policy.Read(p), nil, sets, nil, metav1.NewTime(time.Unix(0, int64(begin())))),
+			Conditions: policy.Read(p).Conditions(nil, sets, nil, metav1.NewTime(time.Unix(0, int64(begin())))),
 		}
 		return unstructuredOf(t, p)
 	}
