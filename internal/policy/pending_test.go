@@ -12,6 +12,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // TestNothingBegins: a wave in which nothing may start has not begun, whatever keeps it from that. What has begun stays so.
@@ -74,4 +75,24 @@ func TestSuspendedAtRest(t *testing.T) {
 	w.put("b", 1, true)
 	w.pass(0)
 	w.want("", v1alpha1.PhaseSuspended, "")
+}
+
+// TestNodesThatOnlyKeepTheirPodAtRest: a suspension and a freeze hold also the return of a node that may only keep the pod that it has.
+func TestNodesThatOnlyKeepTheirPodAtRest(t *testing.T) {
+	for spec, phase := range map[string]v1alpha1.Phase{
+		"suspend: true": v1alpha1.PhaseSuspended,
+		"freezes: [{from: '2027-01-01T00:00:00Z', to: '2027-02-01T00:00:00Z'}]": v1alpha1.PhaseRolling,
+	} {
+		w := newWorld(t, spec)
+		w.s.Set.Update = 0
+		w.put("b", 1, true)
+		w.node("b").Fit = rollout.MayStay
+		w.pass(0)
+		w.want("", phase, "")
+		w.policies[0].Suspend, w.policies[0].Freezes = false, nil
+		w.pass(time.Second)
+		w.want("b", v1alpha1.PhaseRolling, "")
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseComplete, "")
+	}
 }

@@ -21,19 +21,19 @@ func (r *run) settle() {
 	r.leaveOutBroken()
 	behind, others, going := 0, 0, 0
 	for i := range r.s.Nodes {
+		if r.standing[i].AwaitsUpdate && len(r.s.Nodes[i].Pods) > 0 { // also one that only keeps the pod that it has
+			others++
+		}
 		if member(&r.s.Nodes[i]) && !r.standing[i].Available {
 			behind++
 			if r.standing[i].UnderWay && !r.left[i] {
 				going++
 			}
-			if r.standing[i].AwaitsUpdate && len(r.s.Nodes[i].Pods) > 0 {
-				others++
-			}
 		}
 	}
 	undone := r.in.Last != nil && (r.in.Last.Phase == v1alpha1.PhaseUndoing || blocks(r.in.Last, blockedUndoFailed) || r.in.Last.TargetRevision != "" && r.in.Last.TargetRevision != r.in.Last.CommittedRevision)
 	switch {
-	case behind == 0:
+	case behind == 0 && others == 0:
 		st.Phase = v1alpha1.PhaseComplete
 	case r.p.Suspend && others > 0:
 		st.Phase = v1alpha1.PhaseSuspended
