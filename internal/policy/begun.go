@@ -55,7 +55,8 @@ func (r *run) earlierBegun() begun {
 // findBegun finds out which nodes have begun, and how many of them are gone from their wave.
 func (r *run) findBegun() {
 	was := r.earlierBegun()
-	r.began, r.gone = make([]place, len(r.s.Nodes)), make([]int32, len(r.p.Waves))
+	r.began, r.gone, r.away = make([]place, len(r.s.Nodes)), make([]int32, len(r.p.Waves)), make([]int32, len(r.p.Waves))
+	r.apart = map[int]place{}
 	for i := range r.began {
 		r.began[i] = nowhere
 	}
@@ -82,6 +83,11 @@ func (r *run) findBegun() {
 		case !known:
 		case there && member(&r.s.Nodes[at]) && r.p.Waves[k].matches(r.in.Labels[at]):
 			r.began[at] = place(k)
+			if b.joined == 0 {
+				b.joined = r.s.Nodes[at].Joined
+			}
+		case there: // it may come back, also under another manager
+			r.apart[at], r.gone[k], r.away[k] = place(k), r.gone[k]+1, r.away[k]+1
 			if b.joined == 0 {
 				b.joined = r.s.Nodes[at].Joined
 			}
@@ -117,17 +123,23 @@ func (r *run) noteBegun(active int) {
 		b.nodes = append(slices.Clone(b.nodes), more...)
 		slices.SortFunc(b.nodes, func(x, y begunNode) int { return cmp.Compare(x.name, y.name) })
 	}
+}
+
+// nameBegun names in the status the nodes on which the update has begun and that exist. The others are only counted.
+func (r *run) nameBegun() {
 	names := make([][]string, len(r.p.Waves))
 	for i, k := range r.began {
+		if away, is := r.apart[i]; is {
+			k = away
+		}
 		if k != nowhere && len(names[k]) <= maxBegun {
 			names[k] = append(names[k], r.s.Nodes[i].Name)
 		}
 	}
 	for k := range r.out.Status.Waves {
-		if w := &r.out.Status.Waves[k]; len(names[k]) <= maxBegun {
-			w.Begun = names[k]
-		} else {
-			w.Begun = nil
+		w := &r.out.Status.Waves[k]
+		if w.Begun, w.Gone = names[k], r.gone[k]-r.away[k]; len(names[k]) > maxBegun {
+			w.Begun, w.Gone = nil, r.gone[k]
 		}
 	}
 }

@@ -95,7 +95,7 @@ func TestPlacesOfNodes(t *testing.T) {
 	}
 	w.node("c").Fit = rollout.MustLeave
 	w.pass(0)
-	if s := w.wave("canary"); s.Gone != 1 || s.Nodes != 1 {
+	if s := w.wave("canary"); s.Gone != 0 || s.Nodes != 1 || !slices.Equal(s.Begun, []string{"a", "c"}) {
 		t.Errorf("%+v", s)
 	}
 	w.node("c").Fit = rollout.MustRun
@@ -132,6 +132,42 @@ func TestNodesThatVanishAfterTheSoak(t *testing.T) {
 	w.approve("yes", "canary", "v2", v1alpha1.Approve)
 	w.pass(0)
 	w.want("cdefghij", v1alpha1.PhaseRolling, "remaining")
+}
+
+// TestNodesThatReturn: nodes that leave a wave for a time have their places again when they return, also when other managers have taken over in the meantime. A
+// stalled wave counts none of them twice, so the next wave has all its nodes.
+func TestNodesThatReturn(t *testing.T) {
+	for _, left := range []string{"a", "ab"} {
+		for leads := range 4 {
+			w := newWorld(t, "waves: [{name: canary, nodes: {count: 2}, soak: 10s}, {name: half, nodes: {percent: 50}, soak: 1h}]")
+			w.pass(0)
+			w.want("ab", v1alpha1.PhaseRolling, "canary")
+			w.pass(time.Second)
+			for name := range strings.SplitSeq(left, "") {
+				w.node(name).Fit = rollout.MayStay
+			}
+			w.pass(time.Second)
+			for range leads {
+				w.lead()
+				w.pass(time.Second)
+			}
+			if left == "ab" {
+				w.want("", v1alpha1.PhaseStalled, "canary")
+				if b := w.out.Status.Blocking[0]; !strings.Contains(b.Message, "on 2 nodes of the wave canary") {
+					t.Errorf("%+v", b)
+				}
+			}
+			for name := range strings.SplitSeq(left, "") {
+				w.node(name).Fit = rollout.MustRun
+			}
+			w.pass(time.Second)
+			if s := w.wave("canary"); s.Nodes != 2 || s.Gone != 0 {
+				t.Errorf("%+v", s)
+			}
+			w.pass(time.Minute)
+			w.want("cde", v1alpha1.PhaseRolling, "half")
+		}
+	}
 }
 
 // TestSpreadOfNodesThatHaveBegun: nodes that have begun count when others are spread.

@@ -140,8 +140,11 @@ type run struct {
 	last    *v1alpha1.SetStatus
 	places  []place
 	// began is for each node the wave in which its update has begun, if that is known, and gone for each wave how many such nodes are gone.
-	began    []place
-	gone     []int32
+	began []place
+	gone  []int32
+	// away is how many of those exist but are no members of their wave any more, and apart is for each of them its wave.
+	away     []int32
+	apart    map[int]place
 	waves    []waveCount
 	holds    []rollout.VerdictKind
 	left     []bool

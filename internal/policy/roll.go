@@ -74,6 +74,7 @@ func (r *run) labelled() bool {
 func (r *run) roll() {
 	var unmatched []bool
 	r.findBegun()
+	defer r.nameBegun()
 	r.places, unmatched = r.assign()
 	r.judgeNodes()
 	r.leaveOutBroken()

@@ -232,12 +232,12 @@ type WaveStatus struct {
 	// +listType=atomic
 	FailedNodes []FailedNode `json:"failedNodes,omitempty"`
 
-	// Begun are the nodes of a wave with a number of nodes or with growth on which the update has begun; empty if there are more than 50.
+	// Begun are the nodes of a wave with a number of nodes or with growth on which the update has begun, and that exist; empty if there are more than 50.
 	// +optional
 	// +listType=atomic
 	Begun []string `json:"begun,omitempty"`
 
-	// Gone is the number of nodes on which the update had begun and that have left the wave since. No other node takes their places.
+	// Gone is the number of nodes on which the update had begun and that no longer exist. No other node takes their places.
 	// +optional
 	Gone int32 `json:"gone,omitempty"`
 
