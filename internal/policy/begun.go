@@ -32,14 +32,14 @@ const maxBegun = 50
 // limited reports whether a wave does not take all its nodes at once.
 func (w *Wave) limited() bool { return w.Count > 0 || w.Percent > 0 || w.Start != nil }
 
-// earlierBegun returns what the last decision has passed on about the attempt, or else what the status says.
-func (r *run) earlierBegun() begun {
+// earlierBegun returns what the last decision has passed on about the attempt, or else what the status says, which is fresh.
+func (r *run) earlierBegun() (_ begun, fresh bool) {
 	if m := r.in.Memory; m != nil && m.begun.number == r.number() && m.begun.attempt == r.begun {
-		return m.begun
+		return m.begun, false
 	}
 	was := begun{number: r.number(), attempt: r.begun, lost: map[string]int32{}}
 	if r.last == nil {
-		return was
+		return was, true
 	}
 	for i := range r.last.Waves {
 		w := &r.last.Waves[i]
@@ -49,12 +49,12 @@ func (r *run) earlierBegun() begun {
 		}
 	}
 	slices.SortFunc(was.nodes, func(a, b begunNode) int { return cmp.Compare(a.name, b.name) })
-	return was
+	return was, true
 }
 
 // findBegun finds out which nodes have begun, and how many of them are gone from their wave.
 func (r *run) findBegun() {
-	was := r.earlierBegun()
+	was, fresh := r.earlierBegun()
 	r.began, r.gone, r.away = make([]place, len(r.s.Nodes)), make([]int32, len(r.p.Waves)), make([]int32, len(r.p.Waves))
 	r.apart = map[int]place{}
 	for i := range r.began {
@@ -71,6 +71,9 @@ func (r *run) findBegun() {
 			at++
 		}
 		k, known := waves[b.wave]
+		if fresh && at < len(r.s.Nodes) && r.s.Nodes[at].Name == b.name {
+			b.joined = r.s.Nodes[at].Joined
+		}
 		switch there := at < len(r.s.Nodes) && r.s.Nodes[at].Name == b.name && !r.s.Nodes[at].Gone; {
 		case there && b.joined != 0 && b.joined != r.s.Nodes[at].Joined: // another node with that name
 			if replaced == 0 {
@@ -83,14 +86,9 @@ func (r *run) findBegun() {
 		case !known:
 		case there && member(&r.s.Nodes[at]) && r.p.Waves[k].matches(r.in.Labels[at]):
 			r.began[at] = place(k)
-			if b.joined == 0 {
-				b.joined = r.s.Nodes[at].Joined
-			}
+		case there && member(&r.s.Nodes[at]): // a user has changed its labels, or the wave
 		case there: // it may come back, also under another manager
 			r.apart[at], r.gone[k], r.away[k] = place(k), r.gone[k]+1, r.away[k]+1
-			if b.joined == 0 {
-				b.joined = r.s.Nodes[at].Joined
-			}
 		default:
 			r.gone[k]++
 		}
@@ -120,7 +118,10 @@ func (r *run) noteBegun(active int) {
 		}
 	}
 	if b := &r.out.Memory.begun; len(more) > 0 {
-		b.nodes = append(slices.Clone(b.nodes), more...)
+		b.nodes = append(slices.DeleteFunc(slices.Clone(b.nodes), func(was begunNode) bool { // it was in another wave
+			_, again := slices.BinarySearchFunc(more, was.name, func(b begunNode, name string) int { return cmp.Compare(b.name, name) })
+			return again
+		}), more...)
 		slices.SortFunc(b.nodes, func(x, y begunNode) int { return cmp.Compare(x.name, y.name) })
 	}
 }

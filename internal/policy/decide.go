@@ -249,6 +249,9 @@ func (r *run) withPolicy() {
 		r.out.Status.Waves = r.last.Waves // so that waves that have passed stay so
 		if r.atRest() {                   // none of the others waits for anything any more: the mark of an earlier set, or of a copy of the storage, has ended the rollout
 			r.out.Status.Waves = slices.DeleteFunc(slices.Clone(r.last.Waves), func(w v1alpha1.WaveStatus) bool { return w.Phase != v1alpha1.WavePassed })
+			for k := range r.out.Status.Waves {
+				r.out.Status.Waves[k].Begun = nil
+			}
 		}
 	}
 	if r.out.Status.Analyses == nil && r.last != nil && !r.out.Retry {

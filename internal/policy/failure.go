@@ -319,12 +319,15 @@ func (r *run) undo() bool {
 	return true
 }
 
+// blockedWindow is the reason in a status while no window is open.
+const blockedWindow = "Window"
+
 // windowsOfUndo holds nodes that return to the committed revision while no window is open.
 func (r *run) windowsOfUndo() {
 	if kind, until := r.p.closed(r.s.Now); kind != rollout.NotEvaluated && !r.p.Undo.IgnoreWindows {
 		r.holdReleased(kind)
 		r.wakeAt(until)
-		r.block("Window", "No window is open, or a freeze is active, so no node returns: set spec.undo.ignoreWindows to let them return now.")
+		r.block(blockedWindow, "No window is open, or a freeze is active, so no node returns: set spec.undo.ignoreWindows to let them return now.")
 	}
 }
 

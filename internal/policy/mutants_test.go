@@ -20,6 +20,9 @@ type mutant struct{ name, file, text, mistake string }
 // mutants are wrong about what fails, what follows from that, and what programs are notified of.
 func mutants() []mutant {
 	return []mutant{
+		{"each zone begins a step of its own", "waves.go", "return more >= 0", "return more >= -1"},
+		{"a node that a wave does not match any more keeps its place", "begun.go", "case there && member(&r.s.Nodes[at]): // a user", "case there && r.s == nil: // a user"},
+		{"nodes that are left out hide those that are gone", "roll.go", "w.Nodes == 0 && r.decided(", "w.Nodes == 0 && r.waves[k].absent == 0 && r.decided("},
 		{"the waves wait for a node that joins and pulls for ever", "watch.go", "return w.pulls && rest <= 0", "return w.pulls && rest <= 0 && r.s == nil"},
 		{"the waves wait for no node that pulls", "watch.go", "w.joined && r.pullsForLong(&w)", "r.pullsForLong(&w)"},
 		{"another node takes the place of one that is gone", "waves.go", "gone := int(a.gone[k])\n", "gone := 0\n"},

@@ -45,11 +45,11 @@ func (r *run) settle() {
 	default:
 		st.Phase = v1alpha1.PhaseComplete // a pod that is not available for another reason is not a rollout
 	}
-	if others > 0 && !r.p.Suspend {
-		r.windowsOfUndo()
-	}
 	r.returning = st.Phase == v1alpha1.PhaseUndoing || st.Phase == v1alpha1.PhaseRolling || st.Phase == v1alpha1.PhaseSuspended && others > 0
 	r.goBack()
+	if others > 0 && !r.p.Suspend && !blocks(st, blockedWindow) {
+		r.windowsOfUndo()
+	}
 }
 
 func (r *run) suspend() {
@@ -87,7 +87,7 @@ func (r *run) roll() {
 		if active < len(r.p.Waves) {
 			continue
 		}
-		if unmatched[k] && w.Phase != v1alpha1.WavePassed {
+		if unmatched[k] && w.Phase != v1alpha1.WavePassed && w.Gone == 0 {
 			r.stall(rollout.WaitPolicy, "EmptyWave", fmt.Sprintf("The selector of the wave %s selects no node of the daemon set: label nodes, or change the wave.", w.Name))
 			r.out.Status.Wave = w.Name
 			return
@@ -132,19 +132,24 @@ func (r *run) roll() {
 	r.limit(active)
 }
 
-// deserted reports whether all nodes of a wave on which the update has begun are gone, and no other may take their places: the revision may be the reason.
+// deserted reports whether nodes of a wave on which the update has begun are gone, and no other may take their places: the revision may be the reason. Nodes that are
+// left out show nothing either.
 func (r *run) deserted(k int) bool {
 	w := &r.out.Status.Waves[k]
 	open := w.Phase != v1alpha1.WavePassed && w.Phase != v1alpha1.WaveWaitingForApproval // else it has soaked
-	return open && w.Gone > 0 && w.Nodes == 0 && r.waves[k].absent == 0 && r.decided(v1alpha1.Promote, w.Name) == nil
+	return open && w.Gone > 0 && w.Nodes == 0 && r.decided(v1alpha1.Promote, w.Name) == nil
 }
 
 // stallDeserted stops a rollout after a wave whose nodes are gone.
 func (r *run) stallDeserted(k int) {
 	w := &r.out.Status.Waves[k]
 	r.out.Status.Wave = w.Name
-	r.stall(rollout.WaitPolicy, NodesGone, fmt.Sprintf("The update had begun on %d nodes of the wave %s, and all of them are gone, so nothing shows that the revision works: "+
-		"go on without them with a RolloutApproval with the decision Promote, or change the template.", w.Gone, w.Name))
+	where := fmt.Sprintf("%d of them do not exist any more", w.Gone-r.away[k])
+	if r.away[k] > 0 {
+		where += fmt.Sprintf(", and %d must not run the pod now, because of a taint or a label", r.away[k])
+	}
+	r.stall(rollout.WaitPolicy, NodesGone, fmt.Sprintf("The update had begun on %d nodes of the wave %s that it has no more: %s. No other node shows that the revision works: "+
+		"wait until they are back, go on without them with a RolloutApproval with the decision Promote, or change the template.", w.Gone, w.Name, where))
 }
 
 // NodesGone is the reason in a status after all nodes of a wave are gone that have had a pod of the revision.
@@ -193,7 +198,7 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 	if was == v1alpha1.WavePassed {
 		return true
 	}
-	if st.Available < st.Nodes || st.Nodes == 0 && absent > 0 {
+	if st.Available < st.Nodes || st.Nodes == 0 && absent > 0 && (st.Gone == 0 || r.decided(v1alpha1.Promote, st.Name) == nil) {
 		if was != v1alpha1.WaveRolling || st.RollingSince == nil {
 			st.RollingSince = second(r.s.Now)
 		}
@@ -390,7 +395,7 @@ func (r *run) shut() bool {
 		r.block("Freeze", "A freeze is active, so no update starts.")
 		r.next(v1alpha1.ActionEndFreeze, until)
 	} else {
-		r.block("Window", "No window is open, so no update starts.")
+		r.block(blockedWindow, "No window is open, so no update starts.")
 		r.next(v1alpha1.ActionOpenWindow, until)
 	}
 	return true

@@ -233,31 +233,40 @@ func (r *run) steps(k int) {
 			later = append(later, i)
 		}
 	}
-	begun := len(nodes)
+	begun, more := len(nodes), 0
 	nodes = append(nodes, later...) // so that a node that joins does not come before those that have begun
-	var groups []string             // of the nodes
-	if topology != "" {
-		nodes, groups = r.grouped(nodes, topology)
-	}
-	end, done := len(nodes), front{nodes: nodes, done: r.done}
 	if w.Start != nil {
-		if end = done.grown(w, begun, int(r.gone[k]), begun > 0 || r.decided(v1alpha1.Promote, w.Name) != nil); end == 0 && len(nodes) > 0 {
+		f := front{nodes: nodes, done: r.done}
+		end := f.grown(w, begun, int(r.gone[k]), begun > 0 || r.decided(v1alpha1.Promote, w.Name) != nil)
+		if end == 0 && len(nodes) > 0 {
 			r.stallDeserted(k)
 			return
 		}
+		more = end - begun
 	}
+	begins := func(i int) bool { // within the step
+		if w.Start == nil || r.began[i] == place(k) {
+			return true
+		}
+		more--
+		return more >= 0
+	}
+	var groups []string // of the nodes
+	if topology != "" {
+		nodes, groups = r.grouped(nodes, topology)
+	}
+	done := front{nodes: nodes, done: r.done}
 	for at, i := range nodes {
-		switch {
-		case at >= end:
-			r.holds[i] = rollout.WaitWave
-		case groups != nil && at > 0 && groups[at] != groups[at-1] && !done.reaches(at):
-			for _, i := range nodes[at:end] {
-				r.holds[i] = rollout.WaitOrder
-			}
-			for _, i := range nodes[end:] {
-				r.holds[i] = rollout.WaitWave
+		if groups != nil && at > 0 && groups[at] != groups[at-1] && !done.reaches(at) {
+			for _, i := range nodes[at:] {
+				if r.holds[i] = rollout.WaitWave; begins(i) {
+					r.holds[i] = rollout.WaitOrder
+				}
 			}
 			return
+		}
+		if !begins(i) {
+			r.holds[i] = rollout.WaitWave
 		}
 	}
 }
