@@ -19,13 +19,15 @@ func (r *run) settle() {
 	r.findReverted()
 	r.judgeNodes() // for those that were broken before the rollout that has ended
 	r.leaveOutBroken()
-	behind, others, going := 0, 0, 0
+	behind, others, going, staying := 0, 0, 0, false
 	for i := range r.s.Nodes {
-		if r.standing[i].AwaitsUpdate && len(r.s.Nodes[i].Pods) > 0 { // also one that only keeps the pod that it has
-			others++
-		}
+		old := r.standing[i].AwaitsUpdate && len(r.s.Nodes[i].Pods) > 0
+		staying = staying || old && !member(&r.s.Nodes[i])
 		if member(&r.s.Nodes[i]) && !r.standing[i].Available {
 			behind++
+			if old {
+				others++
+			}
 			if r.standing[i].UnderWay && !r.left[i] {
 				going++
 			}
@@ -33,7 +35,7 @@ func (r *run) settle() {
 	}
 	undone := r.in.Last != nil && (r.in.Last.Phase == v1alpha1.PhaseUndoing || blocks(r.in.Last, blockedUndoFailed) || r.in.Last.TargetRevision != "" && r.in.Last.TargetRevision != r.in.Last.CommittedRevision)
 	switch {
-	case behind == 0 && others == 0:
+	case behind == 0:
 		st.Phase = v1alpha1.PhaseComplete
 	case r.p.Suspend && others > 0:
 		st.Phase = v1alpha1.PhaseSuspended
@@ -47,7 +49,11 @@ func (r *run) settle() {
 	}
 	r.returning = st.Phase == v1alpha1.PhaseUndoing || st.Phase == v1alpha1.PhaseRolling || st.Phase == v1alpha1.PhaseSuspended && others > 0
 	r.goBack()
-	if others > 0 && !r.p.Suspend && !blocks(st, blockedWindow) {
+	switch {
+	case others == 0 && !staying:
+	case r.p.Suspend:
+		r.holdReleased(rollout.WaitSuspended) // also what only keeps the pod that it has
+	case !blocks(st, blockedWindow):
 		r.windowsOfUndo()
 	}
 }
