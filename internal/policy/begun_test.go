@@ -289,7 +289,7 @@ func TestNoMoreNodesThanTheWave(t *testing.T) {
 				w.s.Nodes[at].Fit = []rollout.Fit{rollout.MustRun, rollout.MustLeave}[r.IntN(2)]
 			case r.IntN(2) == 0:
 				w.vanish(name)
-			case r.IntN(3) == 0:
+			default:
 				w.lead()
 			}
 			if len(began) > 3 {
