@@ -32,7 +32,7 @@ func policyMutants() []mutant {
 		{"a later percentage has one node more", "policy/waves.go", ".Of(total+gone) - taken - gone\n", ".Of(total+gone) - taken - gone + min(int(k), 1)\n", "wave"},
 		{"a wave is not spread", "policy/waves.go", "spread(free, w.SpreadBy, a.labels,", "spread(free, w.SpreadBy[:0], a.labels,", "wave"},
 		{"zones do not wait for each other", "policy/waves.go", "groups[at] != groups[at-1] && !done.reaches(at)", "groups[at] != groups[at-1] && !done.reaches(0)", "zones"},
-		{"a zone waits for one node of the zone before", "policy/waves.go", "!done.reaches(at):", "!done.reaches(1):", "zones"},
+		{"a zone waits for one node of the zone before", "policy/waves.go", "&& !done.reaches(at) {", "&& !done.reaches(1) {", "zones"},
 		{"a wave is complete when one of its nodes is", rollFile, "if st.Available < st.Nodes ||", "if st.Available < min(st.Nodes, 1) ||", "wave"},
 		{"a node that is held back and has no pod gets the newest", gateFile, "return n.Fit == MustRun && !d.in.Set.ExternalController && n.Last != d.in.Set.Update", "return false", "wave"},
 		{"one update more than the pace allows", gateFile, "d.usage.inFlight+d.usage.taken >= g.InFlight", "d.usage.inFlight+d.usage.taken > g.InFlight", "pace"},
