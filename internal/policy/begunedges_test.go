@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +76,21 @@ func TestSelectedNodesThatVanish(t *testing.T) {
 	w.approve("yes", "canary", "v2", v1alpha1.Promote)
 	w.pass(0)
 	w.want("bcdefghij", v1alpha1.PhaseRolling, "remaining")
+}
+
+// TestStalledOutsideOfAWindow: a wave that grows and has lost its first nodes says so, also while a freeze is active.
+func TestStalledOutsideOfAWindow(t *testing.T) {
+	w := newWorld(t, "waves: [{name: all, nodes: {percent: 100}, growth: {start: 1, factor: 2}}]")
+	w.pass(0)
+	w.want("a", v1alpha1.PhaseRolling, "all")
+	w.pass(0)
+	w.vanish("a")
+	w.policies[0].Freezes = []policy.Freeze{{From: noon, To: noon.Add(time.Hour)}}
+	w.pass(0)
+	w.want("", v1alpha1.PhaseStalled, "all")
+	if got := w.messages[len(w.messages)-1]; w.events[len(w.events)-1] != policy.ReasonRolloutStalled || !strings.Contains(got, "on 1 nodes of the wave all") {
+		t.Errorf("%v: %s", w.events, got)
+	}
 }
 
 // TestNoNamesAtRest: the status names no nodes when the rollout has ended.

@@ -133,7 +133,9 @@ func (r *run) roll() {
 		r.holdOverdue(r.out.Status.Waves[active].Name)
 		return
 	}
-	r.release(active)
+	if r.release(active); r.out.Status.Phase == v1alpha1.PhaseStalled {
+		return
+	}
 	r.awaitNotes()
 	r.limit(active)
 }
@@ -342,9 +344,7 @@ func (r *run) limit(active int) {
 		st.Phase = v1alpha1.PhaseWaitingForApproval
 		r.block("Approval", fmt.Sprintf("The wave %s is complete and needs a RolloutApproval for revision %s.", w.Name, r.target().Name))
 	default:
-		if st.Phase != v1alpha1.PhaseStalled { // a wave that grows may have lost its first nodes
-			st.Phase = v1alpha1.PhaseRolling
-		}
+		st.Phase = v1alpha1.PhaseRolling
 	}
 	shut := r.shut()
 	if alerts := r.blockOnAlerts(); shut || alerts || r.s.Set.Paused {
