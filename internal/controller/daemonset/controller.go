@@ -352,7 +352,9 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if h == nil {
 		return 0, err
 	}
-	p.governance(h)
+	if p.governance(h); p.abandoned() {
+		return 0, err
+	}
 	elapsed, now := p.sinceGoverned(), p.c.Clock.Now()
 	buffer := p.c.buffers.Get().(*clustercache.Buffer)
 	defer p.c.buffers.Put(buffer) // nothing of the Snapshot is kept, and all writes have been answered

@@ -130,6 +130,10 @@ func (p *pass) governance(h *clustercache.Resolved) {
 	p.foreigners = p.foreign(h)
 }
 
+// abandoned reports whether the policy that updates the set next to another controller has gone since adopt: without one, that set is not updated. That a
+// policy was deleted asks for the next pass.
+func (p *pass) abandoned() bool { return p.byPolicy && len(p.rules.Policies) == 0 }
+
 // governs reports whether a policy may restrict the update.
 func (p *pass) governs() bool { return p.rules.Unread || p.marked || len(p.rules.Policies) > 0 }
 

@@ -273,3 +273,33 @@ func TestPolicyAlongsideAnotherController(t *testing.T) {
 		t.Errorf("without a policy %d pods are replaced", got)
 	}
 }
+
+// fleeting is a policy that is deleted after the first time that a pass has asked for it.
+type fleeting struct {
+	rules
+	asked bool
+}
+
+func (f *fleeting) Of(policy.Set) Governance {
+	if f.asked {
+		return Governance{}
+	}
+	f.asked = true
+	return f.Governance
+}
+
+// TestPolicyThatGoesInAPass: a DaemonSet with OnDelete next to another controller is not updated without a policy, also if that goes in the middle of a pass, while the
+// manager reads the revisions.
+func TestPolicyThatGoesInAPass(t *testing.T) {
+	e := newEdge(t, 3, "external", nil)
+	e.edit("img:v2")
+	e.roll()
+	e.c.Policies = &fleeting{rules: rules{Governance: Governance{Policies: []*policy.Policy{policy.Read(canaryPolicy())}}}}
+	e.log = nil
+	for range 5 {
+		e.roll()
+	}
+	if len(e.log) > 0 || countOf(e.images(), "v1") != 3 {
+		t.Errorf("without a policy these writes were made: %v; the pods are of %v", e.log, e.images())
+	}
+}
