@@ -70,6 +70,9 @@ func (c config) newSet(now time.Time) *unstructured.Unstructured {
 	default:
 		set.SetAnnotations(map[string]string{appsv1.DeprecatedTemplateGeneration: "1"})
 	}
+	if c.dialect == alongsideRun {
+		c.onDelete(set)
+	}
 	return set
 }
 
@@ -102,6 +105,8 @@ func (s *sim) dialect() dialect.Dialect {
 		d.Source.Digest, d.StatusPatch, d.Announce = yurt.Digest, yurt.StatusPatch, yurt.Announce
 		d.MayAnnotate = func() bool { return !s.yurt }
 		return d
+	case alongsideRun:
+		return byPolicy()
 	default:
 		return nativeDialect()
 	}

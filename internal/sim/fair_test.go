@@ -165,6 +165,9 @@ func (s *sim) round() bool {
 	case busy || !m.synced() || m.running || m.peer.running:
 	default:
 		next := s.nextAnswer(earlier(m.wake, m.peer.wake))
+		if s.keeper != nil {
+			next = earlier(next, s.keeper.wake)
+		}
 		if next.IsZero() {
 			return s.dozes()
 		}
@@ -190,6 +193,9 @@ func (s *sim) fairOp() *op {
 	}
 	if o := s.fairRequest(m); o != nil {
 		return o
+	}
+	if ops := s.keeperOps(nil); len(ops) > 0 {
+		return &ops[0]
 	}
 	if len(s.stragglers) > 0 && !m.synced() {
 		s.stragglers = nil // none of them took effect

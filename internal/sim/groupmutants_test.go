@@ -27,6 +27,15 @@ func groupMutants() []mutant {
 	}
 }
 
+// alongsideMutants are wrong about what is left to the controller that keeps the pods.
+func alongsideMutants() []mutant {
+	return []mutant{
+		{"a set whose pods another controller keeps is one of ours", "rollout/decide.go", "\tcase d.in.Set.ExternalController:\n\t\treturn d.decideExternal(t)\n", "", "external"},
+		{"a policy that goes in a pass has its set updated without waves", governFile, "return p.byPolicy && len(p.rules.Policies) == 0", "return false", "external"},
+		{"pods of a template that is not known yet are old", snapshotFile, "p.generation > l.history.Generation &&", "false &&", "needless"},
+	}
+}
+
 // undoMutants are wrong about what fails, what is undone, and what an analysis has answered.
 func undoMutants() []mutant {
 	return []mutant{
@@ -44,6 +53,8 @@ func (m *mutant) withOf() string {
 		return slices.ContainsFunc(all, func(o mutant) bool { return o.name == m.name })
 	}
 	switch {
+	case is(alongsideMutants()):
+		return "rollouts," + alongsideRun
 	case is(groupMutants()):
 		return "rollouts,groups"
 	case is(undoMutants()):

@@ -57,6 +57,7 @@ func (s *sim) judge(r *request) {
 		return
 	}
 	if r.write && !r.lease {
+		s.judgeExternal(r)
 		s.judgeDeleting(r)
 		s.judgeOther(r)
 		s.judgeForeign(r)

@@ -444,6 +444,8 @@ func (k known) newest(p *corev1.Pod) bool {
 	switch {
 	case k.wanted != "":
 		return imageOf(p) == k.wanted && p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] != ""
+	case isAlongside(k.set) && k.ahead(p):
+		return true
 	case p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] == "":
 		return k.sameGeneration(p)
 	case imageOf(p) != imageOfSet(k.set):

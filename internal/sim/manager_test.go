@@ -16,7 +16,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/apply"
@@ -131,9 +130,11 @@ type manager struct {
 	pending []*request
 	asleep  []*sleeper
 	dead    bool
-	over    bool
-	after   time.Duration
-	err     error
+	// direct is whether its requests are served at once, as those of a keeper are.
+	direct bool
+	over   bool
+	after  time.Duration
+	err    error
 }
 
 // newManager starts a leader, which reads the cluster when the fence is over.
@@ -165,21 +166,15 @@ func (s *sim) newManager(fence time.Duration) *manager {
 	return m
 }
 
-// silent ignores all events.
-type silent struct{}
-
-func (silent) Forgotten(clustercache.Key)                                                        {}
-func (silent) Wrote(string, error)                                                               {}
-func (silent) Event(runtime.Object, string, string, string)                                      {}
-func (silent) Eventf(runtime.Object, string, string, string, ...any)                             {}
-func (silent) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {}
-
 // errDead is what the requests of a manager that has died come to, so that its goroutines end.
 var errDead = errors.New("the manager has died")
 
 // ask sends a request and waits for the answer. Writes that do not wait for their turn are kept back here, as the clients of the manager do it.
 func (m *manager) ask(r *request) (any, error) {
 	m.s.tick.Load()
+	if m.direct {
+		return m.serveDirectly(r)
+	}
 	m.mu.Lock()
 	if m.dead {
 		m.mu.Unlock()
@@ -206,6 +201,9 @@ type sleeper struct {
 
 // sleep returns when the time has passed, or the manager has died.
 func (m *manager) sleep(_ context.Context, d time.Duration) error {
+	if m.direct {
+		return nil
+	}
 	m.mu.Lock()
 	if m.dead {
 		m.mu.Unlock()
@@ -408,7 +406,7 @@ func (m *manager) see(k kind) {
 
 func (m *manager) digest(set *unstructured.Unstructured) dialect.Workload {
 	d := m.s.dialect()
-	if set.GetName() == peerName {
+	if set.GetName() == peerName || m.direct {
 		d = nativeDialect()
 	}
 	return d.Source.Digest(set.DeepCopy().Object)
@@ -438,7 +436,9 @@ func (m *manager) listAsOf(k kind, events int) {
 		m.rules.list(k, objects)
 		return
 	}
-	m.known.list(k, objects, version)
+	if !m.direct {
+		m.known.list(k, objects, version)
+	}
 	switch k {
 	case ofPods:
 		var pods []*clustercache.Pod

@@ -30,7 +30,7 @@ const (
 )
 
 func mutants() []mutant {
-	return slices.Concat(coreMutants(), applyMutants(), fleetMutants(), controllerMutants(), hostileMutants(), slowMutants(), strangerMutants(), policyMutants(), groupMutants(), undoMutants())
+	return slices.Concat(coreMutants(), applyMutants(), fleetMutants(), controllerMutants(), hostileMutants(), slowMutants(), strangerMutants(), policyMutants(), groupMutants(), undoMutants(), alongsideMutants())
 }
 
 func coreMutants() []mutant {

@@ -7,9 +7,21 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/rollout"
 )
+
+// silent ignores all events.
+type silent struct{}
+
+func (silent) Decided(clustercache.Key, *rollout.Snapshot, *rollout.Plan, time.Duration)         {}
+func (silent) Forgotten(clustercache.Key)                                                        {}
+func (silent) Wrote(string, error)                                                               {}
+func (silent) Event(runtime.Object, string, string, string)                                      {}
+func (silent) Eventf(runtime.Object, string, string, string, ...any)                             {}
+func (silent) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {}
 
 // observer looks at each decision of a manager.
 type observer struct {

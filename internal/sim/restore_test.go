@@ -67,6 +67,8 @@ func (s *sim) restore() {
 		w.changePod(p, func(p *corev1.Pod) { s.setReady(p, false); s.renew(p) })
 	}
 	w.lease = b.lease
+	s.keeper.close()
+	s.keeper = s.newKeeper() // it begins again, too
 	if s.lead != nil {
 		s.lead.cutOff()
 	}

@@ -95,8 +95,11 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 	}
 	switch {
 	case unread || p == nil:
-		if u.rollout {
+		switch {
+		case u.rollout:
 			u.rule, u.all = "deleted", "no policy is there, and another revision is committed"
+		case s.cfg.dialect == alongsideRun:
+			u.rule, u.all = "external", "no policy is there"
 		}
 		return u
 	case p.Spec.Suspend:
@@ -361,8 +364,12 @@ func (s *sim) blameWave(u *ruling, format string, args ...any) {
 }
 
 func (s *sim) blameRollout(u *ruling, r *request) {
-	if u.rule == "deleted" {
+	switch u.rule {
+	case "deleted":
 		s.blame("deleted", "%s %s, although %s", r.m.name, r.text, u.all)
+		return
+	case "external":
+		s.blame("external", "%s %s, although %s", r.m.name, r.text, u.all)
 		return
 	}
 	s.blame("suspended", "%s %s, although %s", r.m.name, r.text, u.all)

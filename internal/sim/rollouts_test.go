@@ -71,7 +71,7 @@ func (c config) specOf() v1alpha1.RolloutPolicySpec {
 	if c.dialect == kruiseRun {
 		target.APIVersion = api.Group + "/" + api.VersionStored
 	}
-	spec := v1alpha1.RolloutPolicySpec{Targets: []v1alpha1.Target{target}, Pace: &v1alpha1.Pace{}, ConcurrencyGroup: c.group()}
+	spec := v1alpha1.RolloutPolicySpec{Targets: []v1alpha1.Target{target}, Pace: &v1alpha1.Pace{MaxUnavailable: c.budget()}, ConcurrencyGroup: c.group()}
 	for _, word := range strings.Split(c.rollout, ",") {
 		parts := strings.Split(word, ":")
 		value := intstr.Parse(parts[min(1, len(parts)-1)])

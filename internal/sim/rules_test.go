@@ -38,6 +38,7 @@ func invariants() []invariant {
 		{"undo", "an image that never works fails, and reaches no more nodes than the budget and `maxFailedNodes` allow; then every node that can has an available pod of the committed revision, also if the leader dies in the middle, and a revision does not fail because of a node that was broken before"},
 		{"deleted", "no update to another revision than the committed one begins after the policy was deleted, or before the policies were read"},
 		{"forged", "under a rollout policy no pod is created from the ControllerRevision of a stranger, also after the one that it copies was deleted; and a mark of a stranger neither makes a revision fail of which there is a status nor, for `wave` and `suspended`, commits one"},
+		{"external", "next to another controller that keeps the pods, a manager deletes pods and marks revisions, and changes nothing else; without a policy it deletes none"},
 		{"foreign", "no object of another namespace is changed, whatever owner it names"},
 		{"deleting", "a set that is being deleted gets no new pod, and no update of a pod begins; and no pod or revision that is being deleted is adopted"},
 		{"late", "a node with no rejected write is never later than one pass because of a node with one, and its plan has nothing less to do because of it"},

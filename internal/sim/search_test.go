@@ -81,6 +81,12 @@ func TestSim(t *testing.T) {
 // playSeed plays the run of a seed.
 func playSeed(t *testing.T, seed uint64) *outcome {
 	t.Helper()
+	cfg, r := configOf(seed)
+	return play(t, cfg, chance(r, stepsOf))
+}
+
+// configOf is the configuration of a seed, and what chooses the steps of its run.
+func configOf(seed uint64) (config, *rand.Rand) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	cfg := anyConfig(r, strings.Split(*only, ",")).andLater(seed)
 	for _, name := range strings.Split(*always, ",") {
@@ -88,6 +94,7 @@ func playSeed(t *testing.T, seed uint64) *outcome {
 			cfg.faults = append(cfg.faults, name)
 		}
 	}
+	cfg = cfg.alongside()
 	if cfg.with("rollouts") {
 		cfg.rollout = anyRollout(rand.New(rand.NewPCG(seed, 7)))
 	}
@@ -100,7 +107,7 @@ func playSeed(t *testing.T, seed uint64) *outcome {
 	if cfg.with("rollouts") && cfg.with("zones") {
 		cfg.rollout += anyZones(rand.New(rand.NewPCG(seed, 10)))
 	}
-	return play(t, cfg, chance(r, stepsOf))
+	return cfg, r
 }
 
 // TestScripts plays the scripts of testdata; -update writes their stories anew.

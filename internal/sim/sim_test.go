@@ -26,7 +26,9 @@ type sim struct {
 	cfg config
 	w   *world
 	// lead is the manager that leads; nil when there is none. frozen is one that led, stands still, and goes on later. terms counts the leaders.
-	lead       *manager
+	lead *manager
+	// keeper is the controller that keeps the pods next to the manager; nil in a run without one.
+	keeper     *keeper
 	frozen     *manager
 	terms      int
 	stragglers []*straggler
@@ -153,6 +155,7 @@ func newSim(ctx context.Context, cfg config) *sim {
 	s.w.put(ofSets, cfg.newSet(s.w.now))
 	s.makePolicy()
 	s.makePeer()
+	s.keeper = s.newKeeper()
 	return s
 }
 
@@ -202,6 +205,7 @@ func (s *sim) name(pod, node string) {
 }
 
 func (s *sim) close() {
+	s.keeper.close()
 	if s.frozen != nil {
 		s.frozen.die()
 	}
@@ -270,6 +274,7 @@ func (s *sim) ops() []op {
 	s.noteClocks()
 	var ops []op
 	ops = s.leaderOps(ops)
+	ops = s.keeperOps(ops)
 	if s.cfg.with("freezes") {
 		ops = s.freezeOps(ops)
 	}
@@ -396,14 +401,6 @@ func (s *sim) requestOps(ops []op) []op {
 		}
 	}
 	return ops
-}
-
-// storm is the weight of faults.
-func (s *sim) storm() int {
-	if s.cfg.with("storms") {
-		return 4
-	}
-	return 1
 }
 
 // script is a picker that follows a script; lenient passes over steps that cannot be taken.

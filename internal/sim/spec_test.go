@@ -28,7 +28,7 @@ func isEdge(set *unstructured.Unstructured) bool {
 // byHand is whether old pods stay until somebody deletes them.
 func byHand(set *unstructured.Unstructured) bool {
 	kind, _, _ := unstructured.NestedString(set.Object, "spec", "updateStrategy", "type")
-	return kind == "OnDelete" && set.GetAnnotations()[openyurt.UpdateStrategy] != string(openyurt.AdvancedRollingUpdate)
+	return kind == "OnDelete" && !isAlongside(set) && set.GetAnnotations()[openyurt.UpdateStrategy] != string(openyurt.AdvancedRollingUpdate)
 }
 
 // rollingOf is spec.updateStrategy.rollingUpdate.
@@ -43,6 +43,9 @@ func budgetsOf(set *unstructured.Unstructured, desired int) (limit, surge int) {
 	limit, surge = quantity(rolling["maxUnavailable"], desired), quantity(rolling["maxSurge"], desired)
 	if isEdge(set) {
 		limit = quantity(amount(set.GetAnnotations()[openyurt.MaxUnavailable]), desired)
+	}
+	if isAlongside(set) {
+		limit = quantity(amount(set.GetAnnotations()[policyBudget]), desired)
 	}
 	switch {
 	case byHand(set):

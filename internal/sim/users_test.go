@@ -98,6 +98,7 @@ func (s *sim) editOps(ops []op, set *unstructured.Unstructured) []op {
 	switch s.cfg.dialect {
 	case edgeRun:
 		ops = s.edgeOps(ops)
+	case alongsideRun: // with another strategy than OnDelete the other controller would roll
 	case kruiseRun:
 		kruiseEdits(set, edit)
 		if s.cfg.with("gates") {
