@@ -99,6 +99,7 @@ func (p *play) judge(took, longest time.Duration) result {
 	r := result{Seed: *seed, Nodes: len(p.Nodes), Seconds: int(took.Seconds()), Faults: p.faults, Acts: p.acts, Samples: p.samples, Rests: p.rests}
 	var complaints []string
 	p.ledger.Received(observe.Deletes(p.writes()))
+	p.ledger.Died(p.outages...)
 	r.Sets, complaints = p.judgeSets()
 	complaints = append(complaints, p.judgeWrites(&r, longest)...)
 	if p.acts[hookReleased] == 0 {

@@ -67,7 +67,7 @@ func (w *world) judgeDoubled(event Event, seen map[string]bool) {
 func (w *world) followUp(now, decided time.Time) map[string]bool {
 	seen := map[string]bool{}
 	for node, since := range w.upSince {
-		seen[node] = decided.Sub(since) > certain
+		seen[node] = w.knows(since, decided)
 		if !w.up[node] {
 			delete(w.upSince, node)
 		}
@@ -80,6 +80,18 @@ func (w *world) followUp(now, decided time.Time) map[string]bool {
 	return seen
 }
 
+// unseen is how long after the API server or its storage has ended the controller may not have seen what has changed since: the API server starts, which takes some
+// seconds, and a watch that has failed several times tries again after 10 s at most (internal/clustercache/informers).
+const unseen = 20 * time.Second
+
+// knows reports whether the controller must have known at one time of a change at an earlier one.
+func (w *world) knows(change, at time.Time) bool {
+	late := func(death time.Time) bool {
+		return !change.Before(death.Add(-certain)) && !at.Before(death) && at.Sub(death) <= unseen
+	}
+	return at.Sub(change) > certain && !slices.ContainsFunc(w.rules.Deaths, late)
+}
+
 // loss is a pod in use that its node has lost for another reason than the controller.
 type loss struct {
 	node string
@@ -89,7 +101,7 @@ type loss struct {
 // followLost records the losses that the controller need not have known before this event: its requests in the meantime
 // were decided while that pod was still in use. If the controller deletes that pod after all, this is its own action.
 func (w *world) followLost(event Event, old *corev1.Pod) {
-	maps.DeleteFunc(w.lost, func(_ types.UID, loss loss) bool { return event.At.Sub(loss.at) > certain })
+	maps.DeleteFunc(w.lost, func(_ types.UID, loss loss) bool { return w.knows(loss.at, event.At) })
 	pod, isPod := event.Object.(*corev1.Pod)
 	if !isPod || old == nil || !w.ours(pod) {
 		return

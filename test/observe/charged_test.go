@@ -46,6 +46,7 @@ func (s *story) revision(name, hash string, number int64) *story {
 
 func (s *story) judgeFailing(excused ...string) Report {
 	r := rules()
+	r.Deaths = s.deaths
 	r.Outages, r.Excused = true, map[types.UID]bool{}
 	for _, name := range excused {
 		r.Excused[types.UID("uid-"+name)] = true
@@ -84,6 +85,12 @@ func paired() *story {
 	return failingSurge("a", "b").create("new-a", "a").ready("new-a").wait(time.Minute)
 }
 
+// dies is that the API server ends.
+func (s *story) dies() *story {
+	s.deaths = append(s.deaths, s.now)
+	return s
+}
+
 func (s *story) wait(d time.Duration) *story {
 	s.now = s.now.Add(d)
 	return s
@@ -114,6 +121,24 @@ func TestRobbed(t *testing.T) {
 	// What another node has lost excuses nothing, nor does a pod that was not in use.
 	wantInvariants(t, failingSurge("a", "b").unready("old-b").terminate("old-a").judgeFailing(), Budget)
 	wantInvariants(t, failingSurge("a", "b").create("new-a", "a").unready("new-a").terminate("old-a").judgeFailing(), Budget)
+}
+
+// TestBlind: while the API server is down, and for some seconds after that, nobody need know what a node has lost or got back. What was so before that is known.
+func TestBlind(t *testing.T) {
+	lost := func(s *story) *story { return s.unready("new-a").wait(10 * time.Second).terminate("old-a") }
+	wantInvariants(t, lost(paired().dies()).judgeFailing())
+	wantInvariants(t, lost(paired()).judgeFailing(), Budget)
+	wantInvariants(t, lost(paired().dies().wait(unseen)).judgeFailing(), Budget)
+	wantInvariants(t, lost(paired()).dies().judgeFailing(), Budget)
+	wantInvariants(t, paired().unready("new-a").wait(time.Minute).dies().wait(5*time.Second).terminate("old-a").judgeFailing(), Budget)
+	wantInvariants(t, paired().dies().terminate("old-a").judgeFailing())
+	// It may not make two nodes unavailable in that time either.
+	wantInvariants(t, failing("a", "b").dies().terminate("old-a").terminate("old-b").judgeFailing(), Budget)
+	back := func(s *story) *story {
+		return s.unready("old-b").create("new-a", "a").ready("old-b").wait(10*time.Second).create("new-b", "b")
+	}
+	wantInvariants(t, back(failingSurge("a", "b").dies()).judgeFailing())
+	wantInvariants(t, back(failingSurge("a", "b")).judgeFailing(), Surge)
 }
 
 // TestDoubled: next to a pod that is not available, a new one needs no surge, also when that pod becomes available later, or has just done so.

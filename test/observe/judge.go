@@ -32,6 +32,8 @@ type Rules struct {
 	Received map[types.UID]time.Time
 	// Outages says that nodes fail by themselves: only those that the controller has taken a pod from count against the budget.
 	Outages bool
+	// Deaths are the moments at which the API server or its storage ended. What changes in the time after that the controller may learn late: see unseen.
+	Deaths []time.Time
 	// Limit is the budget of a set whose own strategy does not define it; 0 otherwise.
 	Limit int
 	// Rests are the moments at which the numbers of the status are checked, in order.

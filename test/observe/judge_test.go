@@ -22,6 +22,8 @@ type story struct {
 	now  time.Time
 	pods map[string]*corev1.Pod
 	set  *appsv1.DaemonSet
+	// deaths are those of the API server.
+	deaths []time.Time
 }
 
 func newStory(nodes int, unavailable, surge intstr.IntOrString) *story {

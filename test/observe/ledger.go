@@ -47,7 +47,9 @@ type Ledger struct {
 	// received is Rules.Received.
 	received map[types.UID]time.Time
 	rests    []Rest
-	err      error
+	// deaths is Rules.Deaths.
+	deaths []time.Time
+	err    error
 }
 
 // registry is the prefix of the API server's keys.
@@ -235,6 +237,13 @@ func (l *Ledger) Received(deletes map[types.UID]time.Time) {
 	l.received = deletes
 }
 
+// Died says when the API server or its storage ended.
+func (l *Ledger) Died(at ...time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deaths = append(l.deaths, at...)
+}
+
 // Finish waits until everything that has happened before is in the ledger, and closes it.
 func (l *Ledger) Finish(ctx context.Context) error {
 	answer, err := l.client.Get(ctx, registry, clientv3.WithCountOnly())
@@ -288,7 +297,7 @@ func (l *Ledger) Of(set string, limit int) ([]Event, Rules) {
 	}
 	return log, Rules{
 		Namespace: l.namespace, Name: set, From: l.from, Eligible: upstreamEligible, Excused: maps.Clone(l.excused), Outages: true, Limit: limit,
-		Rests: slices.Clone(l.rests), Received: maps.Clone(l.received),
+		Rests: slices.Clone(l.rests), Received: maps.Clone(l.received), Deaths: slices.Clone(l.deaths),
 	}
 }
 

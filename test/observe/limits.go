@@ -217,7 +217,7 @@ func (w *world) beyondPartition(version *Advanced) string {
 	allowed := max(0, desired-partitionOf(version.rolling.Partition, desired))
 	spent := map[string]bool{}
 	counts := func(node string) bool {
-		return w.eligible[node] && (!w.rules.Outages || w.last.At.Sub(w.eligibleSince[node]) > certain)
+		return w.eligible[node] && (!w.rules.Outages || w.knows(w.eligibleSince[node], w.last.At))
 	}
 	for node := range w.limits.begunNodes {
 		if counts(node) {

@@ -60,7 +60,7 @@ func (w *world) judgeUnchanged(event Event, old *corev1.Pod) {
 	}
 	node := NodeOf(pod)
 	begun := w.limits != nil && w.limits.begunPods[pod.UID]
-	known := !w.wanted.known.IsZero() && len(w.wanted.images) > 0 && w.decided(event, old, pod).Sub(w.wanted.known) > certain
+	known := !w.wanted.known.IsZero() && len(w.wanted.images) > 0 && w.knows(w.wanted.known, w.decided(event, old, pod))
 	if known && !begun && hashOf(old) != "" && w.eligible[node] && !w.taken(old, node) && w.runs(old) {
 		w.violate(Kept, event, fmt.Sprintf("pod %s on node %s was deleted or changed, and the template of its set has wanted what it runs since %s",
 			old.Name, node, w.wanted.known.Format("15:04:05.000")))

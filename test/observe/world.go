@@ -178,7 +178,7 @@ type crowd struct {
 // followDesired records the number of eligible nodes since an event, and the number before it.
 func (w *world) followDesired(at time.Time, before int) {
 	now := len(w.eligible)
-	w.crowds = slices.DeleteFunc(append(w.crowds, crowd{before, at}), func(c crowd) bool { return c.nodes <= now || at.Sub(c.until) > certain })
+	w.crowds = slices.DeleteFunc(append(w.crowds, crowd{before, at}), func(c crowd) bool { return c.nodes <= now || w.knows(c.until, at) })
 }
 
 // desired returns the number of nodes for percentages: the number of eligible nodes or, if nodes fail, the highest
