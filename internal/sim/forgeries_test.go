@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 )
 
 const (
@@ -87,6 +88,30 @@ func (s *sim) markOps(ops []op) []op {
 	add(everynode.Committed, everynode.FormatCommitted(forgedNumber*int64(count), string(target.UID)))
 	add(everynode.Failed, everynode.FormatFailed(everynode.Failure{Number: target.Revision, Undo: true, Message: words("%s%d", forgedName, count)}, string(target.UID)))
 	return ops
+}
+
+// acceptMarks takes the marks of strangers for those of a manager: without a status of the policy, and with all pods of the newest revision, nothing distinguishes
+// a mark of that revision from the one that a manager writes when a rollout is complete.
+func (s *sim) acceptMarks(k known) {
+	for _, r := range k.revisions {
+		delete(s.forgedMarks, r.Annotations[everynode.Committed])
+	}
+}
+
+// elsewhere is whether a pod of the set is of another revision than the newest one.
+func (k known) elsewhere() bool {
+	for _, p := range k.pods {
+		if ownedBy(p, k.set) && !k.newest(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// reported is whether a manager has reported anything of the set to a policy, as far as this one knows.
+func (r *ruler) reported(p *v1alpha1.RolloutPolicy) bool {
+	is, mine := r.reports[p.Name]
+	return len(p.Status.Sets) > 0 || mine && is.of == p.UID
 }
 
 // annotate changes an annotation of a revision.

@@ -85,6 +85,9 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 	if p == nil && !unread {
 		forged = nil // without a policy there is nothing that could confirm a mark
 	}
+	if p != nil && !m.rules.reported(p) && !k.elsewhere() {
+		s.acceptMarks(k)
+	}
 	target, committed := k.target(), k.committed(forged)
 	u := &ruling{rollout: target != nil && committed != "" && committed != imageOfSet(k.set)}
 	decided := func(decision v1alpha1.Decision, wave string) bool {
@@ -134,9 +137,11 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 		u.first = k.firstWave(wave, target)
 		waited := maps.Clone(u.first)
 		delete(waited, s.sick)
-		l := s.ledger(words("%s of %s in rollout %d of %s", p.UID, target.UID, target.Revision, k.set.GetUID()))
+		rollout := words("%s of %s in rollout %d of %s", p.UID, target.UID, target.Revision, k.set.GetUID())
+		l := s.ledger(rollout)
 		if m == s.lead {
 			l.look(m, target, waited, wave, decided)
+			l.passed = l.passed || decided(v1alpha1.Promote, wave.Name) && s.vanished(rollout, k, 0)
 		}
 		if !l.passed {
 			u.later = k.later(p, waited)

@@ -37,7 +37,7 @@ func invariants() []invariant {
 		{"analysis", "the first wave of a rollout with an analysis passes only while the last answer about the complete wave that its manager has heard is Pass: not with an answer to another question, with none, or while nothing is known"},
 		{"undo", "an image that never works fails, and reaches no more nodes than the budget and `maxFailedNodes` allow; then every node that can has an available pod of the committed revision, also if the leader dies in the middle, and a revision does not fail because of a node that was broken before"},
 		{"deleted", "no update to another revision than the committed one begins after the policy was deleted, or before the policies were read"},
-		{"forged", "under a rollout policy no pod is created from the ControllerRevision of a stranger, also after the one that it copies was deleted; and a mark of a stranger neither makes a revision fail of which there is a status nor, for `wave` and `suspended`, commits one"},
+		{"forged", "under a rollout policy no pod is created from the ControllerRevision of a stranger, also after the one that it copies was deleted; and a mark of a stranger neither makes a revision fail of which there is a status nor, for `wave` and `suspended`, commits one, except that it may commit the revision that all pods have"},
 		{"external", "next to another controller that keeps the pods, a manager deletes pods and marks revisions, and changes nothing else; without a policy it deletes none"},
 		{"foreign", "no object of another namespace is changed, whatever owner it names"},
 		{"deleting", "a set that is being deleted gets no new pod, and no update of a pod begins; and no pod or revision that is being deleted is adopted"},

@@ -133,6 +133,7 @@ func (s *sim) laterWaves(m *manager, p *v1alpha1.RolloutPolicy, target *appsv1.C
 			waited := maps.Clone(of.always[wave.Name])
 			delete(waited, s.sick)
 			l.lookLater(m, waited, u.at(i), wave, decided)
+			l.passed = l.passed || decided(v1alpha1.Promote, wave.Name) && s.vanished(rollout, k, i)
 		}
 		if l.passed {
 			u.open++
@@ -144,6 +145,25 @@ func (s *sim) laterWaves(m *manager, p *v1alpha1.RolloutPolicy, target *appsv1.C
 		}
 	}
 	return u
+}
+
+// vanished is whether nodes of a wave have had a pod of the newest revision, and none of them is left: then the wave does not pass before a user promotes it.
+func (s *sim) vanished(rollout string, k known, wave int) bool {
+	gone := false
+	of := s.memberships[rollout]
+	if of == nil {
+		return false
+	}
+	for node, at := range of.earliest {
+		if at != wave || !s.had(node, imageOfSet(k.set)) {
+			continue
+		}
+		if k.fit(node) == mustRun {
+			return false
+		}
+		gone = true
+	}
+	return gone
 }
 
 // at are the nodes of a wave.
