@@ -128,7 +128,7 @@ func (s *Observation) Report() Report {
 		Misscheduled: m.Status.Misscheduled, Done: m.Done,
 		Budget: Budget{Limit: b.Limit, Surge: b.Surge, UsedByUpdate: b.UsedByUpdate, UsedByOthers: b.UsedByOthers, UsedByUnreachable: b.UsedByUnreachable},
 	}
-	if w := m.Waves; w.Total > 0 {
+	if w := m.Batches; w.Total > 0 {
 		r.Waves = &Waves{Size: w.Size, Done: w.Done, Total: w.Total}
 	}
 	if m.Pace.Known {

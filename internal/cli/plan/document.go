@@ -63,7 +63,7 @@ type Document struct {
 type Node struct {
 	Name    string       `json:"name"`
 	Verdict plan.Verdict `json:"verdict"`
-	// Wave is the place of the node in the order divided by the budget, from 1; it is omitted if nothing starts.
+	// Wave is the batch of the node: its place in the order divided by the budget, from 1; it is omitted if nothing starts. It is no wave of a rollout policy.
 	Wave int `json:"wave,omitempty"`
 	// Reason is the manager's verdict that leads to this result, Detail has more information, and Message is both as a
 	// sentence.
@@ -87,7 +87,7 @@ type Budget struct {
 	// Limit is the update budget in nodes, Of is what it counts: "unavailable" or "surge".
 	Limit int    `json:"limit"`
 	Of    string `json:"of"`
-	// Waves is the number of waves of the update, MostAtOnce the highest number of nodes that are updated at the same
+	// Waves is the number of batches of the update, MostAtOnce the highest number of nodes that are updated at the same
 	// time.
 	Waves      int `json:"waves"`
 	MostAtOnce int `json:"mostAtOnce"`

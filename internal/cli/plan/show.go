@@ -16,10 +16,10 @@ import (
 	"everynode.dev/everynode/internal/plan"
 )
 
-// fewNames is the number of nodes listed in one line, fewWaves the number of waves listed at each end.
+// fewNames is the number of nodes listed in one line, fewBatches the number of batches listed at each end.
 const (
-	fewNames = 4
-	fewWaves = 5
+	fewNames   = 4
+	fewBatches = 5
 )
 
 // show prints a document for users.
@@ -31,7 +31,7 @@ func show(w io.Writer, o *options.Options, d *Document) error {
 	if o.Wide() {
 		s.nodes(d)
 	} else {
-		s.waves(d)
+		s.batches(d)
 	}
 	s.policy(d.Policy, o.Now())
 	s.whatIf(d.WhatIf)
@@ -112,60 +112,68 @@ func (s *screen) counts(d *Document) {
 // nodes prints one line for each node.
 func (s *screen) nodes(d *Document) {
 	s.line("")
-	rows := [][]string{{"NODE", "VERDICT", "WAVE", "START", "END", "WHY"}}
+	rows := [][]string{{"NODE", "VERDICT", "BATCH", "START", "END", "WHY"}}
 	for _, n := range d.Nodes {
-		rows = append(rows, []string{n.Name, string(n.Verdict), wave(n.Wave), cmp.Or(n.Start, "-"), cmp.Or(n.End, "-"), n.Message})
+		rows = append(rows, []string{n.Name, string(n.Verdict), batch(n.Wave), cmp.Or(n.Start, "-"), cmp.Or(n.End, "-"), n.Message})
 	}
 	s.columns(rows)
 }
 
-func wave(n int) string {
+// batches is a number of batches: of as many nodes as the budget has, in the order of the update.
+func batches(n int) string {
+	if n == 1 {
+		return "1 batch"
+	}
+	return strconv.Itoa(n) + " batches"
+}
+
+func batch(n int) string {
 	if n == 0 {
 		return "-"
 	}
 	return strconv.Itoa(n)
 }
 
-// row is a number of nodes of one wave with the same verdict and reason.
+// row is a number of nodes of one batch with the same verdict and reason.
 type row struct {
-	wave             int
+	batch            int
 	verdict, message string
 	start            string
 	nodes            []string
 }
 
-// waves prints one line for the nodes with the same wave, verdict and reason. If there are many waves, it prints the
+// batches prints one line for the nodes with the same batch, verdict and reason. If there are many batches, it prints the
 // first and the last ones.
-func (s *screen) waves(d *Document) {
+func (s *screen) batches(d *Document) {
 	rows := group(d.Nodes)
 	if len(rows) == 0 {
 		return
 	}
 	s.line("")
-	last := rows[len(rows)-1].wave
+	last := rows[len(rows)-1].batch
 	for _, r := range rows {
-		last = max(last, r.wave)
+		last = max(last, r.batch)
 	}
-	lines := [][]string{{"WAVE", "VERDICT", "NODES", "START", "WHY", "NAMES"}}
+	lines := [][]string{{"BATCH", "VERDICT", "NODES", "START", "WHY", "NAMES"}}
 	hidden, nodes := 0, 0
 	for i, r := range rows {
-		if r.wave > fewWaves && r.wave <= last-fewWaves && last > 2*fewWaves+1 {
+		if r.batch > fewBatches && r.batch <= last-fewBatches && last > 2*fewBatches+1 {
 			nodes += len(r.nodes)
-			if i == 0 || rows[i-1].wave != r.wave {
+			if i == 0 || rows[i-1].batch != r.batch {
 				hidden++
 			}
 			continue
 		}
 		if hidden > 0 {
-			lines = append(lines, []string{"...", "", strconv.Itoa(nodes), "", fmt.Sprintf("%d more waves (all nodes with -o wide)", hidden), ""})
+			lines = append(lines, []string{"...", "", strconv.Itoa(nodes), "", fmt.Sprintf("%d more batches (all nodes with -o wide)", hidden), ""})
 			hidden = 0
 		}
-		lines = append(lines, []string{wave(r.wave), r.verdict, strconv.Itoa(len(r.nodes)), cmp.Or(r.start, "-"), r.message, names(r.nodes)})
+		lines = append(lines, []string{batch(r.batch), r.verdict, strconv.Itoa(len(r.nodes)), cmp.Or(r.start, "-"), r.message, names(r.nodes)})
 	}
 	s.columns(lines)
 }
 
-// group groups the nodes in the order of their waves, without those on which nothing happens. Nodes that do not start
+// group groups the nodes in the order of their batches, without those on which nothing happens. Nodes that do not start
 // come last.
 func group(nodes []Node) []row {
 	var rows []row
@@ -173,9 +181,9 @@ func group(nodes []Node) []row {
 		if n.Verdict == plan.Leave {
 			continue
 		}
-		at := slices.IndexFunc(rows, func(r row) bool { return r.wave == n.Wave && r.verdict == string(n.Verdict) && r.message == n.Message })
+		at := slices.IndexFunc(rows, func(r row) bool { return r.batch == n.Wave && r.verdict == string(n.Verdict) && r.message == n.Message })
 		if at < 0 {
-			rows = append(rows, row{wave: n.Wave, verdict: string(n.Verdict), message: n.Message, start: n.Start})
+			rows = append(rows, row{batch: n.Wave, verdict: string(n.Verdict), message: n.Message, start: n.Start})
 			at = len(rows) - 1
 		}
 		if sooner(n.Start, rows[at].start) {
@@ -184,10 +192,10 @@ func group(nodes []Node) []row {
 		rows[at].nodes = append(rows[at].nodes, n.Name)
 	}
 	order := func(r row) int {
-		if r.wave == 0 {
+		if r.batch == 0 {
 			return len(nodes) + 1
 		}
-		return r.wave
+		return r.batch
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.verdict, b.verdict)) })
 	return rows
@@ -241,7 +249,7 @@ func (s *screen) estimate(d *Document) {
 		unit = "with two pods"
 	}
 	if b.Waves > 0 {
-		s.line("Budget: %d %s at once, so %s%s; at most %d without an available pod at once (%d now).", b.Limit, unit, view.Plural(b.Waves, "wave"), b.simultaneous(), b.MostDown, b.DownNow)
+		s.line("Budget: %d %s at once, so %s%s; at most %d without an available pod at once (%d now).", b.Limit, unit, batches(b.Waves), b.simultaneous(), b.MostDown, b.DownNow)
 	}
 	s.line("Estimate: %s (%s)%s", interval(d.Estimate.Low, d.Estimate.High), d.Estimate.Source, unfinished(d.Unfinished))
 	for _, a := range d.Assumptions {

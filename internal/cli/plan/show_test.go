@@ -27,9 +27,9 @@ func TestStartOfAWave(t *testing.T) {
 // What is said of the budget is what the document says.
 func TestBudgetAndWhatIsUnderWay(t *testing.T) {
 	for most, want := range map[int]string{
-		3: "Budget: 5 unavailable at once, so 2 waves; the update takes 3 at once; at most 6 without an available pod at once (1 now).",
-		5: "Budget: 5 unavailable at once, so 2 waves; at most 6 without an available pod at once (1 now).",
-		8: "Budget: 5 unavailable at once, so 2 waves; 8 at once: pods that are not available are replaced without using the budget; at most 6 without an available pod at once (1 now).",
+		3: "Budget: 5 unavailable at once, so 2 batches; the update takes 3 at once; at most 6 without an available pod at once (1 now).",
+		5: "Budget: 5 unavailable at once, so 2 batches; at most 6 without an available pod at once (1 now).",
+		8: "Budget: 5 unavailable at once, so 2 batches; 8 at once: pods that are not available are replaced without using the budget; at most 6 without an available pod at once (1 now).",
 	} {
 		var out strings.Builder
 		(&screen{w: &out}).estimate(&Document{

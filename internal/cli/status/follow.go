@@ -88,7 +88,7 @@ func (s *status) draw(ctx context.Context, watched *inspect.Watched, set *resolv
 		}
 		model := tracker.Next(snapshot, plan)
 		if model.Policy = s.policyLines(watched.Policy()); model.Policy != nil {
-			model.Waves = view.Waves{}
+			model.Batches = view.Batches{}
 		}
 		last = &inspect.Observation{Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
 		if err := errors.Join(connection.report(s.Now(), watched.Lost()), picture.Show(model)); err != nil {

@@ -127,8 +127,8 @@ func (s *status) screen(w io.Writer, sight *inspect.Observation, r *inspect.Repo
 	var b strings.Builder
 	drawing := view.OptionsFor(s.Out, s.Getenv)
 	drawing.Whole = drawing.Whole || s.Wide()
-	if r.Policy != nil { // its waves are those that count
-		sight.Model.Waves = view.Waves{}
+	if r.Policy != nil { // its waves are what counts
+		sight.Model.Batches = view.Batches{}
 	}
 	b.WriteString(view.Draw(sight.Model, drawing))
 	fmt.Fprintf(&b, "%s: %s\n", r.State, options.Printable(r.Why))

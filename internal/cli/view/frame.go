@@ -110,7 +110,7 @@ func header(m Model) []line {
 // progressLine has the bar and the numbers, in parts like the header.
 func progressLine(m Model, g glyphs, longest int) []line {
 	numbers := []line{{{"  " + m.updated(), plain}}}
-	for _, text := range []string{", " + m.available(), m.wave(), ", " + m.budgetUsed(), m.budgetUsers()} {
+	for _, text := range []string{", " + m.available(), m.batch(), ", " + m.budgetUsed(), m.budgetUsers()} {
 		numbers = append(numbers, line{{text, plain}})
 	}
 	cells := clamp(longest/4, leastBarWidth, barWidth)

@@ -32,9 +32,9 @@ type Model struct {
 	// Counts has the number of cells of each verdict, in the order of the verdicts.
 	Counts []VerdictCount
 	// Waits has the nodes that wait, by reason, the most urgent first.
-	Waits []Wait
-	Pace  Pace
-	Waves Waves
+	Waits   []Wait
+	Pace    Pace
+	Batches Batches
 	// Policy has lines about the rollout policy of the set; empty without one.
 	Policy []string
 }
@@ -118,7 +118,7 @@ func New(in Input) Model {
 	}
 	m.Counts = countVerdicts(m.Cells)
 	m.Waits = waits.sorted()
-	m.Waves = wavesOf(m.Done, reachOf(in.Snapshot, in.Plan), in.Plan.Budget.Limit)
+	m.Batches = batchesOf(m.Done, reachOf(in.Snapshot, in.Plan), in.Plan.Budget.Limit)
 	return m
 }
 

@@ -9,22 +9,22 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-func TestWaves(t *testing.T) {
+func TestBatches(t *testing.T) {
 	for _, c := range []struct {
 		done, reach, limit int
-		want               Waves
+		want               Batches
 		says               string
 	}{
-		{0, 30, 6, Waves{6, 0, 5}, ", wave 1 of 5"},
-		{13, 31, 6, Waves{6, 2, 6}, ", wave 3 of 6"},
-		{30, 30, 6, Waves{6, 5, 5}, ""},
-		{31, 31, 6, Waves{6, 6, 6}, ""},
-		{2, 4, 10, Waves{10, 0, 1}, ""},
-		{2, 4, 0, Waves{}, ""},
+		{0, 30, 6, Batches{6, 0, 5}, ", batch 1 of 5"},
+		{13, 31, 6, Batches{6, 2, 6}, ", batch 3 of 6"},
+		{30, 30, 6, Batches{6, 5, 5}, ""},
+		{31, 31, 6, Batches{6, 6, 6}, ""},
+		{2, 4, 10, Batches{10, 0, 1}, ""},
+		{2, 4, 0, Batches{}, ""},
 	} {
-		waves := wavesOf(c.done, c.reach, c.limit)
-		if got := (Model{Waves: waves}).wave(); waves != c.want || got != c.says {
-			t.Errorf("%d of %d by %d: %+v %q, want %+v %q", c.done, c.reach, c.limit, waves, got, c.want, c.says)
+		batches := batchesOf(c.done, c.reach, c.limit)
+		if got := (Model{Batches: batches}).batch(); batches != c.want || got != c.says {
+			t.Errorf("%d of %d by %d: %+v %q, want %+v %q", c.done, c.reach, c.limit, batches, got, c.want, c.says)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func moment(kinds ...rollout.VerdictKind) (rollout.Snapshot, rollout.Plan) {
 	return s, p
 }
 
-// What the set itself keeps as it is belongs neither to the waves nor to the time that is left: a canary that is finished is finished.
+// What the set itself keeps as it is belongs neither to the batches nor to the time that is left: a canary that is finished is finished.
 func TestWhatIsKeptIsNoPartOfTheUpdate(t *testing.T) {
 	const done, broken, old = rollout.UpToDate, rollout.WaitAvailable, rollout.WaitBudget
 	for name, c := range map[string]struct {
@@ -61,15 +61,15 @@ func TestWhatIsKeptIsNoPartOfTheUpdate(t *testing.T) {
 	}{
 		"a canary that is finished":    {[]rollout.VerdictKind{done, done, rollout.WaitSelector, rollout.WaitSelector}, "", false},
 		"a partition that is reached":  {[]rollout.VerdictKind{done, done, rollout.WaitPartition, rollout.WaitProgressive, rollout.WaitEligible}, "", false},
-		"a canary under way":           {[]rollout.VerdictKind{done, old, old, rollout.WaitSelector}, ", wave 2 of 3", true},
-		"a new pod that is broken":     {[]rollout.VerdictKind{broken, old, old, old}, ", wave 1 of 4", true},
-		"a pause is no end":            {[]rollout.VerdictKind{done, rollout.WaitPaused}, ", wave 2 of 2", true},
-		"the last one becomes ready":   {[]rollout.VerdictKind{done, broken}, ", wave 2 of 2", false},
-		"the owners have the last say": {[]rollout.VerdictKind{done, rollout.WaitNodeOwner, rollout.WaitNodeOwner}, ", wave 2 of 3", true},
+		"a canary under way":           {[]rollout.VerdictKind{done, old, old, rollout.WaitSelector}, ", batch 2 of 3", true},
+		"a new pod that is broken":     {[]rollout.VerdictKind{broken, old, old, old}, ", batch 1 of 4", true},
+		"a pause is no end":            {[]rollout.VerdictKind{done, rollout.WaitPaused}, ", batch 2 of 2", true},
+		"the last one becomes ready":   {[]rollout.VerdictKind{done, broken}, ", batch 2 of 2", false},
+		"the owners have the last say": {[]rollout.VerdictKind{done, rollout.WaitNodeOwner, rollout.WaitNodeOwner}, ", batch 2 of 3", true},
 	} {
 		s, p := moment(c.kinds...)
 		m := New(Input{Snapshot: s, Plan: p, Pace: PastPace(s, p, before)})
-		if got := m.wave(); got != c.says {
+		if got := m.batch(); got != c.says {
 			t.Errorf("%s: %q, want %q", name, got, c.says)
 		}
 		if left := m.forecast() != ""; left != c.left {

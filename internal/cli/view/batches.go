@@ -9,35 +9,35 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Waves is the progress of an update in steps of the size of its budget. As in a plan, a wave is a place in the order
-// divided by the budget: a node whose new pod never becomes available prevents its wave from being complete, and uses
+// Batches is the progress of an update in steps of the size of its budget. As in a plan, a batch is a place in the order
+// divided by the budget: a node whose new pod never becomes available prevents its batch from being complete, and uses
 // the budget of the next ones.
-type Waves struct {
-	// Size is the number of nodes of a wave, Total is the number of waves of the update, and Done is the number of
-	// complete waves.
+type Batches struct {
+	// Size is the number of nodes of a batch, Total is the number of batches of the update, and Done is the number of
+	// complete batches.
 	Size, Done, Total int
 }
 
-// wavesOf divides the number of done nodes, and the number of nodes that the update can reach, by the budget. Without a
-// budget there are no waves.
-func wavesOf(done, reach, budget int) Waves {
+// batchesOf divides the number of done nodes, and the number of nodes that the update can reach, by the budget. Without a
+// budget there are no batches.
+func batchesOf(done, reach, budget int) Batches {
 	if budget <= 0 || reach <= 0 {
-		return Waves{}
+		return Batches{}
 	}
-	w := Waves{Size: budget, Done: done / budget, Total: (reach + budget - 1) / budget}
+	w := Batches{Size: budget, Done: done / budget, Total: (reach + budget - 1) / budget}
 	if done >= reach {
 		w.Done = w.Total // the last one may be smaller
 	}
 	return w
 }
 
-// wave returns the wave that is in progress: ", wave 4 of 6", or "" if there is only one, or none left.
-func (m Model) wave() string {
-	w := m.Waves
+// batch returns the batch that is in progress: ", batch 4 of 6", or "" if there is only one, or none left.
+func (m Model) batch() string {
+	w := m.Batches
 	if w.Total <= 1 || w.Done >= w.Total || len(m.Policy) > 0 { // the waves of a policy have their own line
 		return ""
 	}
-	return fmt.Sprintf(", wave %d of %d", w.Done+1, w.Total)
+	return fmt.Sprintf(", batch %d of %d", w.Done+1, w.Total)
 }
 
 // HeldBySet reports whether a verdict means that the specification of the set excludes the node from the update.
