@@ -96,7 +96,7 @@ func newGovernor(f *prediction) *governor {
 	target := f.view.Snapshot.Set.Update
 	g := &governor{
 		in: in, changes: f.view.Changes(), edited: target, template: target, revisions: f.view.Snapshot.Revisions,
-		begin: f.view.Snapshot.Now, now: f.view.Snapshot.Now, last: in.Last, reached: map[string]bool{},
+		begin: f.view.Snapshot.Now, now: f.view.Snapshot.Now, last: f.soaked(in.Last), reached: map[string]bool{},
 	}
 	if target >= len(in.Revisions) {
 		in.Revisions = append(slices.Clone(in.Revisions), policy.Revision{Same: target}) // it will be written
@@ -112,6 +112,26 @@ func newGovernor(f *prediction) *governor {
 		g.places = inspect.WavesOf(*in, in.Policies[0])
 	}
 	return g
+}
+
+// soaked corrects how long a wave has soaked: the manager stores that at most once a minute, but when the soak ends from its begin. That is about the soak of the policy
+// in the cluster, as the manager has seen it.
+func (f *prediction) soaked(st *v1alpha1.SetStatus) *v1alpha1.SetStatus {
+	if st == nil || st.Next == nil || st.Next.Action != v1alpha1.ActionEndSoak || st.Next.At == nil || len(f.ofCluster) != 1 {
+		return st
+	}
+	in := f.ofCluster[0]
+	at := slices.IndexFunc(st.Waves, func(w v1alpha1.WaveStatus) bool {
+		return w.Name == st.Wave && w.Phase == v1alpha1.WaveSoaking && w.Soaked != nil
+	})
+	rules, _ := in.Wave(st.Wave)
+	if at < 0 || rules == nil || rules.Soak == nil || in.Typed.Status.ObservedGeneration != in.Typed.Generation {
+		return st
+	}
+	st = st.DeepCopy()
+	left := max(rollout.Time(st.Next.At.UnixNano()).Sub(f.view.Snapshot.Now), 0)
+	st.Waves[at].Soaked.Duration = max(st.Waves[at].Soaked.Duration, rules.Soak.Duration-left)
+	return st
 }
 
 // Govern implements plan.Governor. An approval that is missing is assumed to be given at once, and noted.

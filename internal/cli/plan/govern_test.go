@@ -72,6 +72,57 @@ func TestPlanUnderAPolicy(t *testing.T) {
 	}
 }
 
+// TestPlanInTheMiddle: a soak that runs ends when the manager says so, although the manager stores seldom how much of it has passed; and a policy in a file that has the
+// name of the one of the cluster continues with its progress.
+func TestPlanInTheMiddle(t *testing.T) {
+	status := func(generation int, waves, next string) string {
+		return fmt.Sprintf("status:\n  observedGeneration: %d\n  sets: [{apiVersion: apps.kruise.io/v1beta1, name: agent, enforcement: Full, phase: Soaking, wave: canary, attempt: 1, "+
+			"targetRevision: agent-%s, targetNumber: 2, committedRevision: agent-%s, waves: [%s], next: %s}]\n", generation, fakecluster.NewHash, fakecluster.OldHash, waves, next)
+	}
+	const (
+		soaking = "{name: canary, nodes: 1, updated: 1, available: 1, begun: [node-1], phase: Soaking, completedAt: \"2026-03-01T11:58:10Z\", soaked: 1s}"
+		passed  = "{name: canary, nodes: 1, updated: 1, available: 1, begun: [node-1], phase: Passed, completedAt: \"2026-03-01T11:58:10Z\"}"
+		next    = "{action: EndSoak, at: \"2026-03-01T12:28:00Z\"}"
+	)
+	for name, c := range map[string]struct {
+		status string
+		file   bool
+		end    string
+	}{
+		"soaks":                             {status(0, soaking, next), false, "28m0s"},
+		"soaks, with the policy in a file":  {status(0, soaking, next), true, "28m0s"},
+		"soaks, the policy was edited":      {status(1, soaking, next), false, "29m59s"},
+		"soaks, the end is not known":       {status(0, soaking, "null"), false, "29m59s"},
+		"has soaked more than it must":      {status(0, soaking, strings.Replace(next, "12:28", "11:59", 1)), false, "0s"},
+		"stored later than that":            {status(0, strings.Replace(soaking, "1s", "3m", 1), next), false, "27m0s"},
+		"passed":                            {status(0, passed, "null"), false, "0s"},
+		"passed, with the policy in a file": {status(0, passed, "null"), true, "0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uooooo"}.Objects(t)
+			cluster := fakecluster.New(t, append(objects, fakecluster.Object(t, policyOf(threeWaves)+c.status))...)
+			args := "agent --local -o json"
+			if c.file {
+				file := filepath.Join(t.TempDir(), "policy.yaml")
+				if err := os.WriteFile(file, []byte(policyOf(threeWaves)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				args += " --policy " + file
+			}
+			if err := cluster.Run(t, New, strings.Fields(args)...); err != nil {
+				t.Fatal(err)
+			}
+			var d Document
+			if err := json.Unmarshal([]byte(cluster.Out.String()), &d); err != nil {
+				t.Fatal(err)
+			}
+			if w := d.Policy.Waves[0]; w.Name != "canary" || w.End != c.end {
+				t.Errorf("the plan has the wave %+v, want an end after %s", w, c.end)
+			}
+		})
+	}
+}
+
 // TestWhatIfNextToNative: next to the controller of Kubernetes an undo changes the template back, unless a field manager would write it again; then the failed nodes
 // stay.
 func TestWhatIfNextToNative(t *testing.T) {

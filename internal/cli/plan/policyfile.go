@@ -96,14 +96,20 @@ func (f *prediction) usePolicy(ctx context.Context, o *options.Options, c *optio
 	if g.Approvals, err = policies.Approvals(ctx, c, set.Namespace); err != nil {
 		g.Approvals = nil // none of them concerns this policy, or that is not known: they are assumed to be missing
 	}
+	if f.stored, err = storedPolicy(ctx, c, f.policy.Typed); err != nil {
+		f.stored = nil // the plan does not need it, and to store the policy fails if it exists
+	}
+	if f.stored != nil { // the file replaces its specification, and the rollout continues with its progress
+		g.Approvals = f.stored.Recall(g.Approvals)
+		if st := f.stored.Status(f.named); st != nil && st.Enforcement != v1alpha1.EnforcementNone {
+			g.Stored = st
+		}
+	}
 	g.ReadGroup(ctx, o, c, f.named)
 	if f.isAlongside(ctx, c) {
 		g.AdoptBy(&f.view, f.policy.Rules)
 	}
 	f.governance, f.view.Snapshot.Set.MaxUnavailable = g, f.view.Workload.Set.MaxUnavailable // without the limit of another policy
-	if f.stored, err = storedPolicy(ctx, c, f.policy.Typed); err != nil {
-		f.stored = nil // the plan does not need it, and to store the policy fails if it exists
-	}
 	return nil
 }
 
