@@ -21,7 +21,7 @@
 // # Nodes that do not finish
 //
 // Even if all assumptions hold, some nodes may still have an old pod in the end: nodes that the specification of the
-// set holds back (paused, partition, selector, OnDelete) wait, and nodes with an obstacle are blocked (a hook that is
+// set or a rollout policy holds back (paused, partition, selector, OnDelete, suspended) wait, and nodes with an obstacle are blocked (a hook that is
 // never released, a node that is not ready, a pod that reports that it cannot start). Their reason is the last verdict
 // of Decide.
 package plan

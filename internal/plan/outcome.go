@@ -18,7 +18,7 @@ const (
 	InPlace  Verdict = "in-place" // the pod is changed in place
 	Surge    Verdict = "surge"    // a new pod is created next to the old one, which is then deleted
 	Remove   Verdict = "remove"   // a pod is deleted and not replaced
-	Wait     Verdict = "wait"     // the specification of the set holds the node back until it is changed
+	Wait     Verdict = "wait"     // the specification of the set, or its rollout policy, holds the node back until it is changed
 	Blocked  Verdict = "blocked"  // something on the node blocks it
 	Leave    Verdict = "leave"    // nothing happens
 )
@@ -52,7 +52,7 @@ func (v Verdict) Sentence() string {
 	case Remove:
 		return "a pod is deleted and not replaced"
 	case Wait:
-		return "the specification or the budget of the set holds the node back"
+		return "the set itself, its budget or its rollout policy holds the node back"
 	case Blocked:
 		return "something on the node blocks it"
 	default:

@@ -21,8 +21,8 @@ The edit is given by flags, or by a file as for kubectl apply. A dry run on the 
 If you have no right to that, defaults are set locally, and the plan has a warning.
 Then the decisions of the manager are simulated on a copy of the cluster, until nothing changes any more.
 
-Every node gets one verdict: create, recreate, in-place, surge, remove, wait (the specification or the budget holds the
-node back), blocked (something on the node blocks it) or leave. Its wave is its place in the order, divided by the
+Every node gets one verdict: create, recreate, in-place, surge, remove, wait (the set itself, its budget or its rollout
+policy holds the node back), blocked (something on the node blocks it) or leave. Its wave is its place in the order, divided by the
 budget. For wait and blocked, the plan shows the reason that explain-node would show at the end.
 
 If a rollout policy applies to the set, the plan follows it, and shows when each of its waves starts, is complete, and ends its soak. Where a wave needs an
