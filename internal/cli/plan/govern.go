@@ -319,13 +319,17 @@ func (f *prediction) wave(k int) PolicyWave {
 	return w
 }
 
-// when is a time that a person reads.
+// when is a time that a person reads. The day of the week is enough for the next days only.
 func when(now metav1.Time, after string) string {
 	d, err := time.ParseDuration(after)
 	if err != nil {
 		return "-"
 	}
-	return after + " (" + now.Add(d).UTC().Format("Mon 15:04") + ")"
+	layout := "Mon 15:04 MST"
+	if d >= 6*24*time.Hour {
+		layout = "2006-01-02 15:04 MST"
+	}
+	return after + " (" + now.Add(d).UTC().Format(layout) + ")"
 }
 
 // policy prints the waves of the policy.

@@ -50,6 +50,7 @@ func TestPlanUnderAPolicy(t *testing.T) {
 		"policy-json":      {policyOf(threeWaves), edit + " -o json"},
 		"policy-remaining": {policyOf(threeWaves), "agent --local"},
 		"policy-window":    {policyOf(threeWaves + night), edit},
+		"policy-long":      {policyOf(strings.Replace(threeWaves, "30m", "150h", 1)), edit},
 		"policy-analysis": {policyOf(strings.Replace(threeWaves, "soak:", "analysis: [errors], soak:", 1) +
 			"  analyses: [{name: errors, provider: main, query: x, success: result < 1}]\n  blockOnAlerts: {provider: main}\n"), edit},
 		"policy-pace":       {policyOf(zones), edit},
