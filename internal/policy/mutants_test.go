@@ -45,6 +45,7 @@ func mutants() []mutant {
 		{"a failed analysis does not start the soak again", "roll.go", "st.Soaked == nil || health.failed:", "st.Soaked == nil:"},
 		{"failed nodes of all waves count for each", "failure.go", "if node == nil || r.places[i] != place(k) {", "if node == nil || r.places[i] < 0 && k >= 0 {"},
 		{"one failed node more is allowed", "failure.go", "case int(st.Failed) > most:", "case int(st.Failed) > most+1:"},
+		{"a broken node without a pod is forgotten", "watch.go", "broken || stays", "broken || stays && r.p == nil"},
 		{"a node that was broken before counts", "watch.go", "if w.before || r.undoing", "if r.undoing"},
 		{"a pod that waited before the retry counts at once", "watch.go", "!p.Ready && !w.retried && p.Waiting", "!p.Ready && p.Waiting"},
 		{"the restarts before a retry count", "failure.go", "w.uid, w.restarts = p.UID, p.Restarts", "w.uid, w.restarts = p.UID, 0"},

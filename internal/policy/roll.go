@@ -39,7 +39,7 @@ func (r *run) settle() {
 		st.Phase = v1alpha1.PhaseComplete
 	case r.p.Suspend && others > 0:
 		st.Phase = v1alpha1.PhaseSuspended
-		r.suspend()
+		r.blockSuspended()
 	case undone && r.target().Name == r.in.Last.CommittedRevision:
 		st.Phase = v1alpha1.PhaseUndoing
 	case others > 0 || going > 0 && r.last != nil && r.last.Phase == v1alpha1.PhaseRolling:
@@ -60,6 +60,10 @@ func (r *run) settle() {
 
 func (r *run) suspend() {
 	r.holdReleased(rollout.WaitSuspended)
+	r.blockSuspended()
+}
+
+func (r *run) blockSuspended() {
 	r.block("Suspended", "The policy is suspended: set spec.suspend to false to continue.")
 }
 

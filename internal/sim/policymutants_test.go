@@ -22,7 +22,7 @@ func policyMutants() []mutant {
 		{"a rejection stops nothing", decideFile, "case r.rejected():", "case r.rejected() && r.in.Restored:", "suspended"},
 		{"a freeze is none", "policy/window.go", "if f.From <= now && now < f.To {", "if f.From <= now && now > f.To {", "suspended"},
 		{"a window is always open", "policy/window.go", "if open {", "if open || next >= 0 {", "suspended"},
-		{"a suspended policy stops no undo", rollFile, "st.Phase = v1alpha1.PhaseSuspended\n\t\tr.suspend()\n\tcase undone", "st.Phase = v1alpha1.PhaseSuspended\n\tcase undone", "suspended"},
+		{"a suspended policy stops no undo", rollFile, "\t\tr.holdReleased(rollout.WaitSuspended) // also", "\t\t_ = others // also", "suspended"},
 		{"a suspended policy stops no rollout", rollFile, "st.Phase = v1alpha1.PhaseSuspended\n\t\tr.suspend()\n\t\treturn true\n", "st.Phase = v1alpha1.PhaseSuspended\n\t\treturn true\n", "suspended"},
 		{"a policy that is deleted releases the rollout", decideFile, "r.out.Release = r.atRest()\n\t\tr.withoutPolicy()", "r.out.Release = true", "deleted"},
 		{"a wave has one node more", "policy/waves.go", "return w.Count - gone\n", "return w.Count - gone + 1\n", "wave"},
