@@ -182,6 +182,10 @@ func (k known) ahead(p *corev1.Pod) bool {
 	return err == nil && errOf == nil && of > generation && !p.CreationTimestamp.Time.Before(k.set.GetCreationTimestamp().Time)
 }
 
+// borrows is whether a stranger's pod, next to another controller, has the hash that an earlier set would have called its revision: that controller may have found
+// another name for the one of this set.
+func (k known) borrows(p *corev1.Pod) bool { return isAlongside(k.set) && isStrangers(p) }
+
 // isAlongside is whether another controller keeps the pods of a set, which a rollout policy updates.
 func isAlongside(set *unstructured.Unstructured) bool {
 	return set.GetAnnotations()[policyBudget] != ""

@@ -450,7 +450,7 @@ func (k known) newest(p *corev1.Pod) bool {
 		return k.sameGeneration(p)
 	case imageOf(p) != imageOfSet(k.set):
 		return false
-	case collisions(k.set) == 0, k.sameGeneration(p):
+	case collisions(k.set) == 0 && !k.borrows(p), k.sameGeneration(p):
 		return true
 	}
 	written, hash := false, p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
