@@ -136,14 +136,14 @@ func (s *stream) run(ctx context.Context) {
 		})
 	}
 	if ctx.Err() == nil {
-		options := cache.ReflectorOptions{Name: "clustercache/" + s.name, Backoff: retryInterval()}
+		options := cache.ReflectorOptions{Name: "clustercache/" + s.name, Backoff: RetryInterval()}
 		cache.NewReflectorWithOptions(s.lister, s.object, s.store, options).RunWithContext(ctx)
 	}
 }
 
-// retryInterval returns how long a watch waits before it tries again to reach an API server that gives no answer: 0.8 s at first, and at most 10 s. client-go would
+// RetryInterval returns how long a watch waits before it tries again to reach an API server that gives no answer: 0.8 s at first, and at most 10 s. client-go would
 // wait for up to a minute, and until then decisions count pods as they were before the outage. Only a few watches of two managers try that often.
-func retryInterval() *wait.Backoff {
+func RetryInterval() *wait.Backoff {
 	return &wait.Backoff{Duration: 800 * time.Millisecond, Cap: 5 * time.Second, Factor: 2, Jitter: 1, Steps: 7}
 }
 

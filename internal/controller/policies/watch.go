@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/clustercache/informers"
 )
 
 // lookAgain is how often the store looks whether the CRDs exist.
@@ -205,7 +206,7 @@ func (s *Store) reflect(ctx context.Context, r *resource) {
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind(r.kind))
-	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lister, s.Client), object, &sink{s, r}, cache.ReflectorOptions{Name: r.name}).RunWithContext(ctx)
+	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lister, s.Client), object, &sink{s, r}, cache.ReflectorOptions{Name: r.name, Backoff: informers.RetryInterval()}).RunWithContext(ctx)
 }
 
 // sink hands what a reflector reads to the store.
