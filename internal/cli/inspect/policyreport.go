@@ -37,7 +37,8 @@ type PolicyReport struct {
 	Allowed []v1alpha1.Analysis `json:"allowed,omitempty"`
 }
 
-// Report returns what the policy reports; nil without a policy. What the manager has stored counts, unless it is about another revision.
+// Report returns what the policy reports; nil without a policy. What the manager has stored counts, unless it is about another revision. If it controls nothing of the set, it
+// says nothing about revisions, and we cannot know better.
 func (g *Governance) Report() *PolicyReport {
 	if len(g.Policies) == 0 {
 		return nil
@@ -47,7 +48,7 @@ func (g *Governance) Report() *PolicyReport {
 		r.Others = append(r.Others, p.Typed.Name)
 	}
 	switch {
-	case g.Stored != nil && (g.Now == nil || g.Now.TargetRevision == "" || g.Now.TargetRevision == g.Stored.TargetRevision):
+	case g.Stored != nil && (g.unserved() || g.Now == nil || g.Now.TargetRevision == "" || g.Now.TargetRevision == g.Stored.TargetRevision):
 		r.Reported, r.SetStatus = true, *g.Stored
 	case g.Now != nil:
 		r.SetStatus = *g.Now

@@ -11,6 +11,33 @@ import (
 	"everynode.dev/everynode/internal/policy"
 )
 
+// What a manager reports counts, unless it is about another revision. If it says that it controls nothing of the set, it is about none.
+func TestWhatAManagerHasReported(t *testing.T) {
+	stored := func(enforcement v1alpha1.Enforcement, revision string) *v1alpha1.SetStatus {
+		return &v1alpha1.SetStatus{Enforcement: enforcement, Phase: v1alpha1.PhaseStalled, TargetRevision: revision}
+	}
+	now := &v1alpha1.SetStatus{Enforcement: v1alpha1.EnforcementFull, Phase: v1alpha1.PhaseComplete, TargetRevision: "agent-2"}
+	for name, test := range map[string]struct {
+		stored, now *v1alpha1.SetStatus
+		reported    bool
+	}{
+		"this revision":       {stored(v1alpha1.EnforcementFull, "agent-2"), now, true},
+		"another revision":    {stored(v1alpha1.EnforcementFull, "agent-1"), now, false},
+		"it controls nothing": {stored(v1alpha1.EnforcementNone, ""), now, true},
+		"nothing":             {nil, now, false},
+		"nothing is decided":  {stored(v1alpha1.EnforcementFull, "agent-1"), nil, true},
+	} {
+		g := inspect.Governance{Policies: []*policies.Policy{{Typed: &v1alpha1.RolloutPolicy{}}}, Stored: test.stored, Now: test.now}
+		want := v1alpha1.PhaseComplete
+		if test.reported {
+			want = v1alpha1.PhaseStalled
+		}
+		if r := g.Report(); r.Reported != test.reported || r.Phase != want {
+			t.Errorf("%s: reported %t, phase %s, want %t, %s", name, r.Reported, r.Phase, test.reported, want)
+		}
+	}
+}
+
 // The implicit wave for the remaining nodes is reported if there are such nodes, or if it is active: otherwise each view would show a wave of 0 nodes.
 func TestTheWaveForTheRemainingNodes(t *testing.T) {
 	for name, test := range map[string]struct {
