@@ -79,6 +79,7 @@ func TestPolicies(t *testing.T) {
 		"policy-undone":    {"node-3 agent", []string{failed()}},
 		"policy-back":      {"node-2 agent", []string{strings.Replace(failed(), "phase: Failed", "phase: Undoing", 1)}},
 		"policy-asked":     {"node-2 agent", []string{strings.NewReplacer("phase: Failed", "phase: Undoing", "wave: canary, action: Undo, message: Wave canary failed.", "action: Undo, message: The undo was requested by jane.").Replace(failed())}},
+		"policy-none":      {"node-6 agent", []string{strings.NewReplacer("enforcement: Full", "enforcement: None", "next: {action: Approve}", "").Replace(governed("suspend: true", "Stalled"))}},
 		"policy-gone":      {"node-6 agent", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -90,8 +90,12 @@ func (g *governor) approvals(ctx context.Context, namespace string) []v1alpha1.R
 	return all
 }
 
-// Govern applies the policies to a Snapshot, as the manager does, and stores the results.
+// Govern applies the policies to a Snapshot, as the manager does, and stores the results. If the manager reports that they control nothing of a set that is rolled out, another
+// controller does that, and they hold no node back.
 func (g *Governance) Govern(view *live.View) {
+	if g.unserved() && view.Snapshot.Set.Strategy == rollout.RollingUpdate {
+		return
+	}
 	g.Adopt(view)
 	in := g.Input(view)
 	if in == nil {

@@ -146,7 +146,7 @@ func (r *PolicyReport) Headline() string {
 
 // NextAction describes the next action and when it happens; empty if none is known. set is the set as a user names it.
 func (r *PolicyReport) NextAction(now time.Time, set string) string {
-	if r.Suspended { // also if a soak, a window or a freeze has an end: nothing starts then
+	if r.Suspended && r.Enforcement != v1alpha1.EnforcementNone { // also if a soak, a window or a freeze has an end: nothing starts then
 		return "nothing starts before a user resumes the policy, with kubectl everynode resume rolloutpolicy/" + r.Name
 	}
 	if r.Next == nil {

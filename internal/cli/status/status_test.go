@@ -116,6 +116,12 @@ status:
 `
 )
 
+// uncontrolled is the status of a policy whose set another controller updates: it holds no node back, also if it is suspended.
+const uncontrolled = `
+status:
+  sets: [{apiVersion: apps.kruise.io/v1beta1, name: agent, enforcement: None, phase: Stalled, blocking: [{reason: NotServed, message: Everynode does not update this daemon set.}]}]
+`
+
 // failed is a status of a revision that has failed on a node.
 func failed() string {
 	text := strings.Replace(policyStatus, "phase: Soaking\n    wave", "phase: Undoing\n    failure: {wave: canary, action: Undo, message: Wave canary failed.}\n    wave", 1)
@@ -171,6 +177,7 @@ func TestPolicies(t *testing.T) {
 		"policy-budget":     {"agent", []string{policySpec + overspent()}},
 		"policy-analysis":   {"agent", []string{spec + measured}},
 		"policy-stalled":    {"agent", []string{policySpec + stalled()}},
+		"policy-none":       {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  suspend: true", 1) + uncontrolled}},
 		"policy-gone":       {"agent", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
