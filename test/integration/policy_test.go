@@ -128,6 +128,30 @@ func checkWaves(t *testing.T, pods []*corev1.Pod) {
 	}
 }
 
+// TestApprovalsThatAreRejected by the API server: one of a wave that names none would have no effect.
+func TestApprovalsThatAreRejected(t *testing.T) {
+	c := cluster(t)
+	onlyEverynode(t, c, "only Everynode has rollout policies")
+	s := c.Space(t, 0)
+	const missing = "the decisions Approve and Promote need a wave"
+	for spec, want := range map[string]string{
+		"decision: Approve":              missing,
+		"decision: Promote, wave: ''":    missing,
+		"decision: Approve, wave: a":     "",
+		"decision: Promote, wave: a":     "",
+		"decision: Reject":               "",
+		"decision: Undo":                 "",
+		"decision: Retry":                "",
+		"decision: Postpone, wave: soon": "Unsupported value",
+	} {
+		manifest := fmt.Sprintf("apiVersion: everynode.dev/v1alpha1\nkind: RolloutApproval\nmetadata: {name: x}\nspec: {policy: agents, set: ds, revision: ds-1, %s}\n", spec)
+		out, err := s.KubectlWith(manifest, "create", "--dry-run=server", "-f", "-")
+		if text := out + fmt.Sprint(err); (err != nil) != (want != "") || !strings.Contains(text, want) {
+			t.Errorf("%s: %s, want %q", spec, text, want)
+		}
+	}
+}
+
 // TestPoliciesThatAreRejected by the API server, with the reason.
 func TestPoliciesThatAreRejected(t *testing.T) {
 	c := cluster(t)

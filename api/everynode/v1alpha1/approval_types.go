@@ -43,6 +43,8 @@ type RolloutApprovalList struct {
 }
 
 // RolloutApprovalSpec is the decision.
+//
+// +kubebuilder:validation:XValidation:rule="!(self.decision in ['Approve', 'Promote']) || has(self.wave) && size(self.wave) > 0",message="the decisions Approve and Promote need a wave"
 type RolloutApprovalSpec struct {
 	// Policy is the name of the RolloutPolicy, in the same namespace.
 	// +kubebuilder:validation:MinLength=1
@@ -64,7 +66,7 @@ type RolloutApprovalSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	Revision string `json:"revision"`
 
-	// Decision is Approve (the next wave may begin after the soak), Promote (the soak ends now; this does not replace an approval) or Reject (no further
+	// Decision is Approve (the next wave may begin after the soak), Promote (the soak ends now; this does not replace an approval), Reject (no further
 	// node gets the revision, until the template changes or the RolloutApproval is deleted), Undo (nodes with the revision return to the committed one, as
 	// after a failure) or Retry (a revision that has failed, or was undone, is rolled out again from the first wave).
 	// +kubebuilder:validation:Enum=Approve;Promote;Reject;Undo;Retry
