@@ -142,12 +142,14 @@ func (v *verb) onDelete(s *resolver.Set) {
 	if !s.Advanced() {
 		strategy, _ = openyurt.ParseStrategy(s.Object.GetAnnotations()[openyurt.UpdateStrategy])
 	}
-	switch strategy {
-	case openyurt.AdvancedRollingUpdate: // it is rolled out
-	case openyurt.OTA:
+	switch {
+	case strategy == openyurt.AdvancedRollingUpdate: // it is rolled out
+	case strategy == openyurt.OTA:
 		v.note("the update strategy is %s: a node is updated when its owner, or `%s ota upgrade`, upgrades its pod", strategy, options.Program)
-	default:
+	case s.Advanced():
 		v.note("the update strategy is OnDelete: a node is updated when its pod is deleted")
+	default:
+		v.note("the update strategy is OnDelete: a node is updated when its pod is deleted, by a user or, with the dialect policy, by a rollout policy")
 	}
 }
 
