@@ -46,6 +46,8 @@ func mutants() []mutant {
 		{"failed nodes of all waves count for each", "failure.go", "if node == nil || r.places[i] != place(k) {", "if node == nil || r.places[i] < 0 && k >= 0 {"},
 		{"one failed node more is allowed", "failure.go", "case int(st.Failed) > most:", "case int(st.Failed) > most+1:"},
 		{"a broken node without a pod is forgotten", "watch.go", "broken || stays", "broken || stays && r.p == nil"},
+		{"an undo counts the restarts of the revision that has failed", "watch.go", "began = f.At", "_ = f.At"},
+		{"a rollback in place counts the restarts of before", "watch.go", "began == nil || rollout.Time(began.UnixNano()) <= p.Created", "began == nil || p.Created != 0"},
 		{"a node that was broken before counts", "watch.go", "if w.before || r.undoing", "if r.undoing"},
 		{"a pod that waited before the retry counts at once", "watch.go", "!p.Ready && !w.retried && p.Waiting", "!p.Ready && p.Waiting"},
 		{"the restarts before a retry count", "failure.go", "w.uid, w.restarts = p.UID, p.Restarts", "w.uid, w.restarts = p.UID, 0"},

@@ -374,10 +374,15 @@ func (r *run) outlived(p *rollout.Pod) bool {
 	return r.in.Watch == nil && r.begun > 1 && !r.undoing && began != nil && p.Created < rollout.Time(began.UnixNano())
 }
 
-// earlierRestarts are the restarts of a pod before it was changed in place; the change itself is one, or one for each container that it restarts.
+// earlierRestarts are the restarts of a pod before it was changed in place; the change itself is one, or one for each container that it restarts. A pod that is older than
+// the rollout, or than the undo, was changed by it, whatever the age of the revision is: that may be one to which the set returns.
 func (r *run) earlierRestarts(p *rollout.Pod) uint16 {
+	began := r.out.Status.StartedAt
+	if f := r.out.Status.Failure; r.undoing && f != nil {
+		began = f.At
+	}
 	switch {
-	case !r.s.Set.InPlace || r.s.Revisions[r.s.Set.Update].Created <= p.Created:
+	case !r.s.Set.InPlace || began == nil || rollout.Time(began.UnixNano()) <= p.Created:
 		return 0
 	case p.InPlace == rollout.InPlacePatched || p.InPlace == rollout.InPlaceAnnounced:
 		return p.Restarts + max(1, uint16(p.Recreates))

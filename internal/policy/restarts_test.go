@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// edit changes the pod of a node in place, which keeps its restarts and adds one.
+func (w *world) edit(name string, revision int, ready bool) {
+	p := &w.node(name).Pods[0]
+	p.Revision, p.Ready, p.ReadySince, p.Waiting = revision, ready, w.s.Now, rollout.WaitingNone
+	p.Restarts++
+}
+
+// inPlace begins a rollout in place of pods that have been there for a day.
+func inPlace(t *testing.T, spec string) *world {
+	t.Helper()
+	w := newWorld(t, spec)
+	w.s.Set.InPlace = true
+	w.s.Revisions[0].Created = w.s.Now.Add(-48 * time.Hour)
+	for i := range w.s.Nodes {
+		w.s.Nodes[i].Pods[0].Created = w.s.Now.Add(-24 * time.Hour)
+	}
+	w.pass(0)
+	return w
+}
+
+// TestAnUndoDoesNotCountEarlierRestarts: a pod that is changed back in place keeps its restarts by the version that has failed. They do not say that the committed one does not
+// work either, also for a manager that has not seen them; those that follow do.
+func TestAnUndoDoesNotCountEarlierRestarts(t *testing.T) {
+	for _, c := range []struct{ next, recreated bool }{{false, false}, {true, false}, {true, true}} {
+		w := inPlace(t, judged)
+		w.pass(time.Second)
+		for _, name := range []string{"a", "b", "c"} {
+			w.edit(name, 1, false)
+			if c.recreated {
+				w.node(name).Pods[0].Created = w.s.Now
+			}
+		}
+		w.pass(time.Second)
+		for _, name := range []string{"a", "b", "c"} {
+			w.node(name).Pods[0].Restarts += 9
+		}
+		w.pass(time.Second)
+		w.pass(time.Second)
+		if w.last.Phase != v1alpha1.PhaseUndoing {
+			t.Fatalf("phase %s: %+v", w.last.Phase, w.last.Blocking)
+		}
+		for _, name := range []string{"b", "c"} {
+			w.edit(name, 0, true)
+		}
+		if c.next {
+			w.lead()
+		}
+		w.pass(time.Second)
+		w.pass(time.Second)
+		if policy.UndoStopped(w.last) {
+			t.Fatalf("%+v: %+v", c, w.last.Blocking)
+		}
+		for _, name := range []string{"b", "c"} {
+			w.node(name).Pods[0].Restarts += 4
+			w.node(name).Pods[0].Ready = false
+		}
+		w.pass(time.Second)
+		if !policy.UndoStopped(w.last) {
+			t.Errorf("%+v: the undo goes on, although the committed revision does not work: %+v", c, w.last)
+		}
+	}
+}
+
+// TestARollbackDoesNotCountEarlierRestarts: the revision to which a user returns is older than the pods, and their restarts are those of the version in between.
+func TestARollbackDoesNotCountEarlierRestarts(t *testing.T) {
+	w := inPlace(t, judged)
+	w.s.Revisions[1].Created = w.s.Now.Add(-72 * time.Hour)
+	for _, name := range []string{"a", "b", "c"} {
+		w.node(name).Pods[0].Restarts = 9
+		w.edit(name, 1, true)
+	}
+	w.pass(time.Second)
+	w.pass(time.Second)
+	if w.last.Failure != nil {
+		t.Errorf("the revision fails: %s", w.last.Failure.Message)
+	}
+}
