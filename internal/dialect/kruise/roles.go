@@ -59,7 +59,7 @@ func roles() []rbac.Role {
 		Name: "everynode-manager-come-back-first", Program: rbac.Manager, For: "sets whose pods come back first",
 		BoundBy: "a ClusterRoleBinding where --come-back-first-namespaces is set; with the chart, manager.comeBackFirstNamespaces",
 		Rules: []rbac.Rule{
-			{Group: "", Resource: "nodes", Verbs: []string{"patch"}, Why: "the taint everynode.dev/waits-for-daemon-pods of nodes that come back"},
+			{Group: "", Resource: "nodes", Verbs: []string{"patch"}, Rare: []string{"patch"}, Why: "the taint everynode.dev/waits-for-daemon-pods of nodes that come back; only where a set asks for that"},
 		},
 	}}
 }
