@@ -37,6 +37,25 @@ type PolicyReport struct {
 	Allowed []v1alpha1.Analysis `json:"allowed,omitempty"`
 }
 
+// end returns an outcome as of the policy: the rollout is finished when the last wave has passed its soak and its approval, and a revision that has failed or was
+// rejected gets no further by itself.
+func (r *PolicyReport) end(o Outcome) Outcome {
+	if r == nil || !r.Reported || r.Enforcement == v1alpha1.EnforcementNone {
+		return o
+	}
+	switch r.Phase {
+	case v1alpha1.PhaseSoaking, v1alpha1.PhaseWaitingForApproval, v1alpha1.PhaseUndoing:
+		if o.State == Finished {
+			o.State, o.Why = Rolling, r.Headline()
+		}
+	case v1alpha1.PhaseFailed, v1alpha1.PhaseRejected:
+		if o.State == Rolling {
+			o.State, o.Why = Failed, r.Headline()
+		}
+	}
+	return o
+}
+
 // Report returns what the policy reports; nil without a policy. What the manager has stored counts, unless it is about another revision. If it controls nothing of the set, it
 // says nothing about revisions, and we cannot know better.
 func (g *Governance) Report() *PolicyReport {

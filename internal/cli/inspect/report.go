@@ -106,6 +106,8 @@ type Observation struct {
 	Plan              rollout.Plan
 	Model             view.Model
 	IgnoreUnreachable bool
+	// Policy, if it is not nil, is what the rollout policy of the set reports: then the rollout ends with the last wave.
+	Policy *PolicyReport
 }
 
 // Observe returns the input of a report for a model of the evaluation.
@@ -115,7 +117,7 @@ func (m *Evaluation) Observe(model view.Model) *Observation {
 
 // Outcome returns the state of the rollout.
 func (s *Observation) Outcome() Outcome {
-	return OutcomeOf(s.Workload, &s.Snapshot, &s.Plan, s.IgnoreUnreachable)
+	return s.Policy.end(OutcomeOf(s.Workload, &s.Snapshot, &s.Plan, s.IgnoreUnreachable))
 }
 
 // Report converts an observation for programs.

@@ -86,11 +86,11 @@ func (s *status) draw(ctx context.Context, watched *inspect.Watched, set *resolv
 		if last == nil {
 			tracker.Recall(snapshot, plan, watched.Began())
 		}
-		model := tracker.Next(snapshot, plan)
-		if model.Policy = s.policyLines(watched.Policy()); model.Policy != nil {
+		model, policy := tracker.Next(snapshot, plan), watched.Policy()
+		if model.Policy = s.policyLines(policy); model.Policy != nil {
 			model.Batches = view.Batches{}
 		}
-		last = &inspect.Observation{Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
+		last = &inspect.Observation{Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable, Policy: policy}
 		if err := errors.Join(connection.report(s.Now(), watched.Lost()), picture.Show(model)); err != nil {
 			return last, err
 		}
@@ -215,6 +215,8 @@ func (s *status) ended(limited context.Context, sight *inspect.Observation, err 
 	switch outcome := sight.Outcome(); {
 	case outcome.State == inspect.Finished:
 		return nil
+	case outcome.State == inspect.Failed && sight.Policy != nil && len(sight.Workload.Problems) == 0:
+		return &options.Exit{Code: options.ExitUnfinished, Err: errors.New("the rollout cannot go on: change the template, or retry the revision")}
 	case outcome.State == inspect.Failed:
 		return &options.Exit{Code: options.ExitUnfinished, Err: errors.New("the rollout cannot go on: correct the set")}
 	case timedOut:

@@ -38,14 +38,15 @@ It shows what Everynode would decide now, read with your own rights, even if no 
 With -w the screen is kept up to date until you end it; if the output is not a terminal, each change is a line. With --exit-status
 the verb ends when the rollout is finished: every node that it may reach has an available pod of the newest revision. Nodes that a partition,
 a selector or a taint excludes are named, and the verb does not wait for them. It does wait for a paused rollout, and for a node that is
-not ready and has an old pod, whatever taint it got when it became unreachable, unless --ignore-unreachable is given.
+not ready and has an old pod, whatever taint it got when it became unreachable, unless --ignore-unreachable is given. Under a rollout policy it
+waits until the last wave has passed, and ends when the revision has failed or was rejected.
 
 A node counts as updated and available when its new pod is, also while its old one is still stopping: the status of the object, in which the
 oldest pod speaks for its node, counts it a little later.
 
 ` + options.ExitText + `
 With --exit-status, the exit code is 3 for a rollout that is not finished within --timeout, that cannot be finished because the set is refused, or
-whose set was deleted.`
+the revision has failed or was rejected under a rollout policy, or whose set was deleted.`
 
 const example = `  # One screen
   kubectl everynode status agent
