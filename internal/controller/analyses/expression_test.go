@@ -103,6 +103,29 @@ func TestExpressionsThatDoNotCompile(t *testing.T) {
 	}
 }
 
+// An expression whose types are nested deeply is refused before they are checked, which would take many seconds.
+func TestDeepExpressionsAreRefused(t *testing.T) {
+	for name, text := range map[string]string{
+		"lists":  strings.Repeat("[", 200) + strings.Repeat("]", 200) + " == []",
+		"maps":   strings.Repeat("{1:", 200) + "1" + strings.Repeat("}", 200) + " == {}",
+		"types":  strings.Repeat("type(", 150) + "1" + strings.Repeat(")", 150) + " == type",
+		"macros": "result" + strings.Repeat(".map(a,[a])", 90) + " == []",
+		"both":   "[1]" + strings.Repeat(".map(a,{1:[[[[[[a]]]]]]})", 39) + " == []",
+	} {
+		if _, err := compile(text); err == nil || !strings.Contains(err.Error(), "at most 16 are allowed") {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+	for _, text := range []string{
+		"results.filter(r, r.labels.zone in ['a', 'b']).map(r, r.value).all(v, v < 1.0)",
+		"result" + strings.Repeat(" in [1] || result", 15) + " in [2]",
+	} {
+		if _, err := compile(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // The context of a measurement ends an expression that is still being computed.
 func TestAnExpressionEndsWithItsTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
