@@ -35,3 +35,49 @@ func TestRecheck(t *testing.T) {
 		t.Errorf("the problems are %q, changed %s", got, changed)
 	}
 }
+
+// TestChecksAreMadeOnceAndApart: to check a policy costs much, so it is done once for each specification, and no pass waits for that.
+func TestChecksAreMadeOnceAndApart(t *testing.T) {
+	var s *Store
+	checks := 0
+	s = New(Options{
+		Client: fake.NewSimpleDynamicClient(runtime.NewScheme()), Clock: clock.RealClock{}, Changed: func(string) {},
+		Check: func(*v1alpha1.RolloutPolicy) []string {
+			checks++
+			if !s.mu.TryLock() {
+				t.Error("passes wait for a check")
+				return nil
+			}
+			s.mu.Unlock()
+			return nil
+		},
+	})
+	for _, version := range []struct {
+		phase      string
+		generation int64
+		suspend    bool
+		problem    string
+		want       int
+	}{
+		{"a new policy", 1, false, "", 1},
+		{"its status has changed", 1, false, "", 1},
+		{"its specification has changed", 2, true, "", 2},
+		{"it was restored from a backup, and changed", 2, false, "", 3},
+		{"another manager knows fewer fields", 2, false, "an unknown field", 4},
+	} {
+		object := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid", Generation: version.generation}}
+		object.Spec.Suspend = version.suspend
+		object.Status.Sets = []v1alpha1.SetStatus{{Name: version.phase}}
+		s.put(object, version.problem)
+		if checks != version.want {
+			t.Errorf("%s: %d checks were made, want %d", version.phase, checks, version.want)
+		}
+		if e := s.policies["ns"]["p"]; e.read.Suspend != version.suspend || e.object.Status.Sets[0].Name != version.phase {
+			t.Errorf("%s: it is not known", version.phase)
+		}
+	}
+	s.Recheck()
+	if checks != 5 {
+		t.Errorf("%d checks were made, want one more", checks)
+	}
+}

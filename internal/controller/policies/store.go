@@ -11,6 +11,8 @@ package policies
 import (
 	"cmp"
 	"context"
+	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -283,8 +285,8 @@ func (s *Store) Policies() []v1alpha1.RolloutPolicy {
 
 // put takes a version of a policy.
 func (s *Store) put(object *v1alpha1.RolloutPolicy, problem string) {
-	read := s.readPolicy(object, problem)
 	name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
+	read := s.readAgain(name, object, problem)
 	s.mu.Lock()
 	was := s.policies.get(name)
 	e := &entry{object: object, problem: problem, read: read, sets: map[setName]*v1alpha1.SetStatus{}}
@@ -304,15 +306,33 @@ func (s *Store) put(object *v1alpha1.RolloutPolicy, problem string) {
 	s.queue.Add(name)
 }
 
-// Recheck asks again for each policy why its analyses cannot be measured: providers have changed.
+// Recheck asks again for each policy why its analyses cannot be measured: providers have changed. Passes go on meanwhile.
 func (s *Store) Recheck() {
 	s.mu.Lock()
-	for name, e := range s.policies.all() {
-		e.read = s.readPolicy(e.object, e.problem)
-		s.queue.Add(name)
+	known := maps.Collect(s.policies.all())
+	s.mu.Unlock()
+	for name, was := range known {
+		read := s.readPolicy(was.object, was.problem)
+		s.mu.Lock()
+		if e := s.policies.get(name); e != nil && e.read == was.read { // a version that has come since was read by itself
+			e.read = read
+			s.queue.Add(name)
+		}
+		s.mu.Unlock()
+	}
+	s.Changed(metav1.NamespaceAll)
+}
+
+// readAgain is readPolicy, and returns what was read before if only the status has changed since: to compile the expressions of a policy costs much.
+func (s *Store) readAgain(name types.NamespacedName, object *v1alpha1.RolloutPolicy, problem string) *policy.Policy {
+	s.mu.Lock()
+	was := s.policies.get(name)
+	if was != nil && was.object.UID == object.UID && was.object.Generation == object.Generation && was.problem == problem && reflect.DeepEqual(was.object.Spec, object.Spec) {
+		defer s.mu.Unlock()
+		return was.read
 	}
 	s.mu.Unlock()
-	s.Changed(metav1.NamespaceAll)
+	return s.readPolicy(object, problem)
 }
 
 // readPolicy reads a policy; problem is a further reason why it cannot be followed, or empty.
