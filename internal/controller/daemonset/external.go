@@ -64,8 +64,17 @@ func (p *pass) newest(owned []clustercache.Revision) string {
 	return fmt.Sprint(p.w.Generation, "/", last.UID, "/", last.Number)
 }
 
-// readHistory reads the revisions of the set from the API server itself.
+// errCrowded is of a history that was not read, because that takes long in the namespace and other sets there are read now.
+var errCrowded = errors.New("reading the revisions of daemon sets takes long in this namespace, so they are read one after the other")
+
+// readHistory reads the revisions of the set from the API server itself. Whoever may create revisions and daemon sets can let that take long again and again, so it
+// counts as one of the meetings.
 func (p *pass) readHistory(ctx context.Context) error {
+	most, began := max(p.c.Workers/2, 1), p.c.Clock.Now()
+	if !p.c.meetings.begin(p.w.Namespace, most, began) {
+		return errCrowded
+	}
+	defer func() { p.c.meetings.end(p.w.Namespace, began, p.c.Clock.Now()) }()
 	if err := p.c.Executor.Pace.Throttle(ctx); err != nil {
 		return err
 	}
