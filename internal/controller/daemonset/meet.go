@@ -15,14 +15,17 @@ import (
 	"everynode.dev/everynode/internal/clustercache/informers"
 )
 
-// slowMeeting is how long the reads of a new set may take before its namespace counts as slow, for slowFor. meetingPause is when a set of such a namespace tries again.
+// slowMeeting is how long the reads of a new set may take before its namespace counts as slow: for slowShare times as long as they took, or for slowFor. Reads that are fast end
+// that no earlier, because another set of the namespace may select fewer pods. meetingPause is when a set of such a namespace tries again.
 const (
 	slowMeeting  = time.Second
+	slowShare    = 30
 	meetingPause = time.Second
 )
 
-// meetings are the reads of new sets (meet). They take long where a namespace has very many pods that its sets select, and its users can make new sets again and again: so
-// where they were slow, one worker at a time makes them, and of all such namespaces together no more than half of the workers.
+// meetings are the reads of new sets (meet), and of histories that other controllers write (readHistory). They take long where a namespace has very many pods or revisions
+// that its sets select, and its users can make new sets and revisions again and again: so where they were slow, one worker at a time makes them, and of all such namespaces
+// together no more than half of the workers.
 type meetings struct {
 	mu sync.Mutex
 	// underWay are how many are being made in a namespace, and slow is until when it counts as slow.
@@ -60,9 +63,8 @@ func (m *meetings) end(namespace string, began, now time.Time) {
 	if m.underWay[namespace]--; m.underWay[namespace] == 0 {
 		delete(m.underWay, namespace)
 	}
-	delete(m.slow, namespace)
-	if now.Sub(began) >= slowMeeting {
-		m.slow[namespace] = now.Add(slowFor)
+	if took := now.Sub(began); took >= slowMeeting {
+		m.slow[namespace] = now.Add(min(slowShare*took, slowFor))
 	}
 }
 

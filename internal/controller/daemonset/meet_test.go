@@ -5,6 +5,8 @@ package daemonset
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +47,46 @@ func TestNewSetsOfACrowdedNamespace(t *testing.T) {
 			})
 		})
 	}
+}
+
+// mixedPods are pods of a server on which every other set of the namespaces but ns selects very many of them.
+type mixedPods struct {
+	herdPods
+	reading *atomic.Int32
+}
+
+func (f mixedPods) List(ctx context.Context, namespace string, selector labels.Selector, each func(*corev1.Pod)) error {
+	if !strings.HasSuffix(selector.String(), "-small") {
+		f.reading.Add(1)
+		defer f.reading.Add(-1)
+		time.Sleep(20 * time.Second)
+	}
+	return f.herdPods.List(ctx, namespace, selector, each)
+}
+
+// TestSmallSetsOfACrowdedNamespace: a tenant with very many pods makes sets that select them, and between them sets that select none. That their reads are fast does not
+// let the others take all workers again.
+func TestSmallSetsOfACrowdedNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHerd(t)
+		reading := &atomic.Int32{}
+		h.c.Executor.Pods = mixedPods{herdPods{h}, reading}
+		h.turn(0, 3, true)
+		h.run(func() {
+			for i := range 200 {
+				h.addSetIn("tenant", fmt.Sprintf("set-%d", i))
+				h.addSetIn("tenant", fmt.Sprintf("set-%d-small", i))
+			}
+			time.Sleep(21 * time.Second) // before the first one has ended, nothing is known
+			for range 300 {
+				if n := reading.Load(); n > 1 {
+					t.Errorf("%d of %d workers read for one namespace", n, herdWorkers)
+					break
+				}
+				time.Sleep(time.Second)
+			}
+		})
+	})
 }
 
 // createdBy is how many pods a set has got.
