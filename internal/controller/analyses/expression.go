@@ -75,7 +75,7 @@ func compile(text string) (*expression, error) {
 	return &expression{text, program}, nil
 }
 
-// nesting counts what may nest types in an expression that has been parsed, with what its macros stand for.
+// nesting counts what may nest types in an expression that has been parsed, with what its macros expand to.
 func nesting(of *cel.Ast) (n int) {
 	ast.PostOrderVisit(of.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {

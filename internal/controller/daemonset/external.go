@@ -67,7 +67,7 @@ func (p *pass) newest(owned []clustercache.Revision) string {
 // errCrowded is of a history that was not read, because that takes long in the namespace and other sets there are read now.
 var errCrowded = errors.New("reading the revisions of daemon sets takes long in this namespace, so they are read one after the other")
 
-// readHistory reads the revisions of the set from the API server itself. Whoever may create revisions and daemon sets can let that take long again and again, so it
+// readHistory reads the revisions of the set from the API server itself. A tenant who may create revisions and daemon sets can let that take long again and again, so it
 // counts as one of the meetings.
 func (p *pass) readHistory(ctx context.Context) error {
 	most, began := max(p.c.Workers/2, 1), p.c.Clock.Now()
