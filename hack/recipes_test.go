@@ -278,7 +278,7 @@ func verdictExceptions() exceptions {
 		"it shows the values behind a verdict":               {"internal/cli/explain/pod.go", "internal/cli/explain/policy.go", "internal/cli/explain/values.go", "internal/cli/plan/warnings.go"},
 		"it shows where a rollout is": {
 			"internal/cli/inspect/govern.go", "internal/cli/inspect/outcome.go", "internal/cli/inspect/report.go", "internal/cli/live/live.go",
-			"internal/cli/view/frame.go", "internal/cli/view/model.go", "internal/cli/view/waves.go",
+			"internal/cli/view/frame.go", "internal/cli/view/model.go", "internal/cli/view/batches.go",
 		},
 		"conditions and events about one of them":              {"internal/controller/daemonset/imagewait.go", "internal/dialect/kruise/conditions.go"},
 		"which images are pulled depends on what holds a node": {"internal/predownload/decide.go"},
