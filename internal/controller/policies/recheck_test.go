@@ -81,3 +81,23 @@ func TestChecksAreMadeOnceAndApart(t *testing.T) {
 		t.Errorf("%d checks were made, want one more", checks)
 	}
 }
+
+// TestProvidersThatChangeDuringACheck: a policy is not known as it was with the providers of before.
+func TestProvidersThatChangeDuringACheck(t *testing.T) {
+	var s *Store
+	checks := 0
+	s = New(Options{
+		Client: fake.NewSimpleDynamicClient(runtime.NewScheme()), Clock: clock.RealClock{}, Changed: func(string) {},
+		Check: func(*v1alpha1.RolloutPolicy) []string {
+			if checks++; checks > 1 {
+				return nil
+			}
+			s.Recheck()
+			return []string{"there is no such provider"}
+		},
+	})
+	s.put(&v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid", Generation: 1}}, "")
+	if got := s.policies["ns"]["p"].read.Problems; len(got) > 0 {
+		t.Errorf("the problems are %q", got)
+	}
+}

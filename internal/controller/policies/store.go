@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,6 +51,9 @@ type Store struct {
 	// queue has the policies whose status is due to be written now or later, and lanes those whose status is to be written now.
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	lanes *lanes
+
+	// rechecks is how often Recheck has begun.
+	rechecks atomic.Int64
 
 	mu        sync.Mutex
 	known     map[string]bool // whether the objects of a resource have been read, or cannot exist
@@ -286,8 +290,7 @@ func (s *Store) Policies() []v1alpha1.RolloutPolicy {
 // put takes a version of a policy.
 func (s *Store) put(object *v1alpha1.RolloutPolicy, problem string) {
 	name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
-	read := s.readAgain(name, object, problem)
-	s.mu.Lock()
+	read := s.readNow(name, object, problem)
 	was := s.policies.get(name)
 	e := &entry{object: object, problem: problem, read: read, sets: map[setName]*v1alpha1.SetStatus{}}
 	if was != nil && was.object.UID == object.UID {
@@ -308,6 +311,7 @@ func (s *Store) put(object *v1alpha1.RolloutPolicy, problem string) {
 
 // Recheck asks again for each policy why its analyses cannot be measured: providers have changed. Passes go on meanwhile.
 func (s *Store) Recheck() {
+	s.rechecks.Add(1)
 	s.mu.Lock()
 	known := maps.Collect(s.policies.all())
 	s.mu.Unlock()
@@ -323,16 +327,24 @@ func (s *Store) Recheck() {
 	s.Changed(metav1.NamespaceAll)
 }
 
-// readAgain is readPolicy, and returns what was read before if only the status has changed since: to compile the expressions of a policy costs much.
-func (s *Store) readAgain(name types.NamespacedName, object *v1alpha1.RolloutPolicy, problem string) *policy.Policy {
-	s.mu.Lock()
-	was := s.policies.get(name)
-	if was != nil && was.object.UID == object.UID && was.object.Generation == object.Generation && was.problem == problem && reflect.DeepEqual(was.object.Spec, object.Spec) {
-		defer s.mu.Unlock()
-		return was.read
+// readNow is readPolicy with the providers of now: where they change meanwhile, it reads once more. If only the status of the policy has changed, it returns what was read
+// before: to compile the expressions of a policy costs much. It returns with s.mu locked.
+func (s *Store) readNow(name types.NamespacedName, object *v1alpha1.RolloutPolicy, problem string) *policy.Policy {
+	for {
+		before := s.rechecks.Load()
+		s.mu.Lock()
+		if was := s.policies.get(name); was != nil && was.object.UID == object.UID && was.object.Generation == object.Generation && was.problem == problem &&
+			reflect.DeepEqual(was.object.Spec, object.Spec) {
+			return was.read
+		}
+		s.mu.Unlock()
+		read := s.readPolicy(object, problem)
+		s.mu.Lock()
+		if s.rechecks.Load() == before {
+			return read
+		}
+		s.mu.Unlock()
 	}
-	s.mu.Unlock()
-	return s.readPolicy(object, problem)
 }
 
 // readPolicy reads a policy; problem is a further reason why it cannot be followed, or empty.
