@@ -114,7 +114,7 @@ func TestPlanInTheMiddle(t *testing.T) {
 				t.Fatal(err)
 			}
 			var d Document
-			if err := json.Unmarshal([]byte(cluster.Out.String()), &d); err != nil {
+			if err := json.Unmarshal(cluster.Out.Bytes(), &d); err != nil {
 				t.Fatal(err)
 			}
 			if w := d.Policy.Waves[0]; w.Name != "canary" || w.End != c.end {
