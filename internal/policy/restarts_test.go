@@ -88,3 +88,20 @@ func TestARollbackDoesNotCountEarlierRestarts(t *testing.T) {
 		t.Errorf("the revision fails: %s", w.last.Failure.Message)
 	}
 }
+
+// TestALostStatusForgivesNoRestarts: the status is lost, or restored from a backup, so that the time at which the rollout began is not known any more. The restarts of pods that
+// the rollout has created count all the same.
+func TestALostStatusForgivesNoRestarts(t *testing.T) {
+	w := inPlace(t, judged)
+	w.pass(time.Second)
+	for _, name := range []string{"a", "b", "c"} {
+		w.put(name, 1, true)
+		w.node(name).Pods[0].Restarts = 9
+	}
+	w.last.StartedAt = nil
+	w.lead()
+	w.pass(time.Minute)
+	if w.last.Failure == nil {
+		t.Errorf("the revision has not failed: phase %s", w.last.Phase)
+	}
+}

@@ -374,20 +374,29 @@ func (r *run) outlived(p *rollout.Pod) bool {
 	return r.in.Watch == nil && r.begun > 1 && !r.undoing && began != nil && p.Created < rollout.Time(began.UnixNano())
 }
 
-// earlierRestarts are the restarts of a pod before it was changed in place; the change itself is one, or one for each container that it restarts. A pod that is older than
-// the rollout, or than the undo, was changed by it, whatever the age of the revision is: that may be one to which the set returns.
+// earlierRestarts are the restarts of a pod before it was changed in place; the change itself is one, or one for each container that it restarts.
 func (r *run) earlierRestarts(p *rollout.Pod) uint16 {
-	began := r.out.Status.StartedAt
-	if f := r.out.Status.Failure; r.undoing && f != nil {
-		began = f.At
-	}
 	switch {
-	case !r.s.Set.InPlace || began == nil || rollout.Time(began.UnixNano()) <= p.Created:
+	case !r.s.Set.InPlace || r.cameToNodes() <= p.Created:
 		return 0
 	case p.InPlace == rollout.InPlacePatched || p.InPlace == rollout.InPlaceAnnounced:
 		return p.Restarts + max(1, uint16(p.Recreates))
 	default:
 		return p.Restarts
+	}
+}
+
+// cameToNodes is a time from which on pods were created with the revision: an older pod of it was changed in place. Of a revision that is newer than the committed one, that is
+// when it was made, for a status may be lost; of one to which the set returns, when the undo or the rollout began.
+func (r *run) cameToNodes() rollout.Time {
+	made := r.s.Revisions[r.s.Set.Update].Created
+	switch began, f := r.out.Status.StartedAt, r.out.Status.Failure; {
+	case r.undoing && f != nil && f.At != nil:
+		return rollout.Time(f.At.UnixNano())
+	case began != nil && r.committed >= 0 && r.committed < len(r.s.Revisions) && made < r.s.Revisions[r.committed].Created:
+		return rollout.Time(began.UnixNano())
+	default:
+		return made
 	}
 }
 
