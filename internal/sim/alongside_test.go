@@ -73,7 +73,7 @@ func byPolicy() dialect.Dialect {
 }
 
 // keeper is the controller that keeps the pods next to a manager: ours for DaemonSets of apps/v1, whose parity with the native one the suite differential
-// tests. A step of it is a whole pass, which knows everything and waits for nobody.
+// tests. A step of it is a whole pass, which knows everything and does not wait.
 type keeper struct {
 	*manager
 	// seen is how many events there were when its last pass began, wake when the next one is due whatever happens.

@@ -43,7 +43,7 @@ func (s *sim) denied(k known, node string, v rollout.VerdictKind) string {
 		return "" // the set is gone, or not known yet
 	}
 	if now := s.w.set(); isAlongside(k.set) && (now == nil || now.GetUID() != k.set.GetUID()) {
-		return "" // its revisions may have another owner by now, or none, and then nobody knows which was the newest
+		return "" // its revisions may have another owner by now, or none, and then no manager can know which was the newest
 	}
 	there := slices.DeleteFunc(k.on(node), func(p *corev1.Pod) bool { return !k.alive(p) })
 	some := func(test func(*corev1.Pod) bool) bool { return slices.ContainsFunc(there, test) }

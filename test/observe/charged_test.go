@@ -123,7 +123,7 @@ func TestRobbed(t *testing.T) {
 	wantInvariants(t, failingSurge("a", "b").create("new-a", "a").unready("new-a").terminate("old-a").judgeFailing(), Budget)
 }
 
-// TestBlind: while the API server is down, and for some seconds after that, nobody need know what a node has lost or got back. What was so before that is known.
+// TestBlind: while the API server is down, and for some seconds after that, the controller may not know what a node has lost or got back. It knows what was so before.
 func TestBlind(t *testing.T) {
 	lost := func(s *story) *story { return s.unready("new-a").wait(10 * time.Second).terminate("old-a") }
 	wantInvariants(t, lost(paired().dies()).judgeFailing())

@@ -76,13 +76,19 @@ func classBehindTaint(s *rollout.Snapshot, n *rollout.Node) nodeClass {
 	return answer
 }
 
+// refused returns the first problem because of which nothing is done for a set; nil if there is none.
+func refused(w *dialect.Workload) *dialect.Problem {
+	if i := slices.IndexFunc(w.Problems, func(p dialect.Problem) bool { return p.Fatal }); i >= 0 {
+		return &w.Problems[i]
+	}
+	return nil
+}
+
 // OutcomeOf returns the state of the rollout of a set. With ignoreUnreachable it is finished if all unfinished nodes
 // are not ready.
 func OutcomeOf(w *dialect.Workload, s *rollout.Snapshot, p *rollout.Plan, ignoreUnreachable bool) Outcome {
-	for _, problem := range w.Problems {
-		if problem.Fatal {
-			return Outcome{State: Failed, Why: problem.Message}
-		}
+	if problem := refused(w); problem != nil {
+		return Outcome{State: Failed, Why: problem.Message}
 	}
 	var o Outcome
 	var behindTaints []string

@@ -33,6 +33,8 @@ type PolicyReport struct {
 	Stalled string `json:"stalled,omitempty"`
 	// SetStatus has the implicit wave for the remaining nodes only if there are such nodes, or if it is active.
 	v1alpha1.SetStatus
+	// now is the phase that a manager would report now; empty if that is not known. A user may have retried the revision, or taken a rejection back, since the last report.
+	now v1alpha1.Phase
 	// Allowed are the analyses of the policy that the status has measurements of.
 	Allowed []v1alpha1.Analysis `json:"allowed,omitempty"`
 }
@@ -49,7 +51,7 @@ func (r *PolicyReport) end(o Outcome) Outcome {
 			o.State, o.Why = Rolling, r.Headline()
 		}
 	case v1alpha1.PhaseFailed, v1alpha1.PhaseRejected:
-		if o.State == Rolling {
+		if o.State == Rolling && (r.now == "" || r.now == r.Phase) {
 			o.State, o.Why = Failed, r.Headline()
 		}
 	}
@@ -63,6 +65,9 @@ func (g *Governance) Report() *PolicyReport {
 		return nil
 	}
 	r := &PolicyReport{Name: g.Policies[0].Typed.Name, Namespace: g.Set.Namespace, Suspended: g.Policies[0].Typed.Spec.Suspend}
+	if g.Now != nil {
+		r.now = g.Now.Phase
+	}
 	for _, p := range g.Policies[1:] {
 		r.Others = append(r.Others, p.Typed.Name)
 	}

@@ -120,6 +120,9 @@ func (s *Observation) Outcome() Outcome {
 	return s.Policy.end(OutcomeOf(s.Workload, &s.Snapshot, &s.Plan, s.IgnoreUnreachable))
 }
 
+// Refused is why the set is refused; nil if it is not.
+func (s *Observation) Refused() *dialect.Problem { return refused(s.Workload) }
+
 // Report converts an observation for programs.
 func (s *Observation) Report() Report {
 	m, b, o := s.Model, s.Plan.Budget, s.Set.Object

@@ -119,14 +119,6 @@ func (s *screen) nodes(d *Document) {
 	s.columns(rows)
 }
 
-// batches is a number of batches: of as many nodes as the budget has, in the order of the update.
-func batches(n int) string {
-	if n == 1 {
-		return "1 batch"
-	}
-	return strconv.Itoa(n) + " batches"
-}
-
 func batch(n int) string {
 	if n == 0 {
 		return "-"
@@ -249,7 +241,7 @@ func (s *screen) estimate(d *Document) {
 		unit = "with two pods"
 	}
 	if b.Waves > 0 {
-		s.line("Budget: %d %s at once, so %s%s; at most %d without an available pod at once (%d now).", b.Limit, unit, batches(b.Waves), b.simultaneous(), b.MostDown, b.DownNow)
+		s.line("Budget: %d %s at once, so %s%s; at most %d without an available pod at once (%d now).", b.Limit, unit, view.Plural(b.Waves, "batch"), b.simultaneous(), b.MostDown, b.DownNow)
 	}
 	s.line("Estimate: %s (%s)%s", interval(d.Estimate.Low, d.Estimate.High), d.Estimate.Source, unfinished(d.Unfinished))
 	for _, a := range d.Assumptions {

@@ -215,7 +215,7 @@ func (s *status) ended(limited context.Context, sight *inspect.Observation, err 
 	switch outcome := sight.Outcome(); {
 	case outcome.State == inspect.Finished:
 		return nil
-	case outcome.State == inspect.Failed && sight.Policy != nil && len(sight.Workload.Problems) == 0:
+	case outcome.State == inspect.Failed && sight.Refused() == nil:
 		return &options.Exit{Code: options.ExitUnfinished, Err: errors.New("the rollout cannot go on: change the template, or retry the revision")}
 	case outcome.State == inspect.Failed:
 		return &options.Exit{Code: options.ExitUnfinished, Err: errors.New("the rollout cannot go on: correct the set")}
