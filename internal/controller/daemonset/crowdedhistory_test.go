@@ -77,6 +77,7 @@ func TestHistoriesOfACrowdedNamespace(t *testing.T) {
 						t.Errorf("another set has %d pods, want 3", n)
 					}
 					time.Sleep(time.Hour)
+					synctest.Wait() // a pass may run right now
 					for i := range 100 {
 						key := clustercache.Key{Dialect: "openyurt", Namespace: fmt.Sprintf("tenant-%d", i%tenants), Name: fmt.Sprintf("set-%d", i)}
 						if s := h.c.states[key]; s == nil || s.observed.read == "" {
