@@ -218,10 +218,9 @@ type Pod struct {
 	// Deleting reports whether the pod has a deletion timestamp, or a delete of ours for it is under way.
 	Deleting bool
 	Ready    bool
-	// Gate reports whether the pod has the readiness gate that a Mark closes. Open is whether the change in place that is under way was made without closing
-	// it: then nothing is to be written when the node runs the change.
-	Gate, Open bool
-	Hook       Hook
+	// Gate reports whether the pod has the readiness gate that a Mark closes.
+	Gate bool
+	Hook Hook
 	// Evicted reports whether the pod was prepared because its node must not run it, which is not an update that has begun.
 	Evicted bool
 	InPlace InPlace
@@ -236,25 +235,27 @@ type Pod struct {
 	// Trouble is the reason in its status why the pod does not start; empty if there is none. Decide does not read it: it is for
 	// the explanation of a verdict, and for conditions.
 	Trouble string
-	// Stuck is the reason why the change that is under way (InPlacePatched, InPlaceAnnounced) can never be completed; NoDetail if it may.
-	Stuck Detail
 	// StuckAt is when Stuck takes effect: until then, and while the node is not ready, the node may still complete the change. 0 means at once.
 	StuckAt Time
+	// Stuck is the reason why the change that is under way (InPlacePatched, InPlaceAnnounced) can never be completed; NoDetail if it may.
+	Stuck Detail
+	// Open is whether the change in place that is under way was made without closing the gate: then nothing is to be written when the node runs the change.
+	Open bool
 	// Doubtful reports whether it is not known if an edit of ours took effect, after which the pod would serve no longer.
 	Doubtful bool
 	// NoResize reports whether the API server has refused to change the pod's resources.
 	NoResize bool
-	// Announced is what the pod announces about a newer revision.
-	Announced Announced
 	// Waiting is the reason why a container does not start, Pull whether it waits for its image, and Restarts how often its containers were restarted, together. Recreates is how many containers the change in
 	// place that is under way still restarts. Decide does not look at them: they are for rollout policies, which judge a revision by its pods.
 	Waiting   Waiting
 	Pull      Pull
 	Recreates uint8
 	// Ended is why a container of the pod that does not run last ended, and ExitCode its code; as Waiting, this is for rollout policies.
-	Ended    Ending
-	ExitCode int32
-	Restarts uint16
+	Ended Ending
+	// Announced is what the pod announces about a newer revision.
+	Announced Announced
+	ExitCode  int32
+	Restarts  uint16
 }
 
 // Announced is what a pod announces about a newer revision; the zero value is not an announcement.
