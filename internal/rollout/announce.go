@@ -4,8 +4,15 @@ package rollout
 
 // stale reports whether the announcement of a pod about a newer revision is wrong.
 func (d *decision) stale(i int, p *Pod) bool {
+	if !d.in.Set.Announce {
+		return p.Announced.Said // most sets announce nothing, and this is asked for each pod
+	}
+	return !d.announcesWhatIsDue(i, p)
+}
+
+func (d *decision) announcesWhatIsDue(i int, p *Pod) bool {
 	due := d.due(i, p)
-	return due.Said != p.Announced.Said || due.Said && p.Announced != due
+	return due.Said == p.Announced.Said && (!due.Said || p.Announced == due)
 }
 
 // staleOn is stale for any pod of a node that stays.

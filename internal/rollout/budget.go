@@ -24,7 +24,7 @@ type budgetUsage struct {
 // charge returns whether a node uses a slot of the update budget and adds it to the usage. A node that must not run the pod,
 // or is gone, is never charged: nothing that happens there affects a node that should run the pod.
 func (d *decision) charge(t *nodeContext) bool {
-	if !d.usable || d.in.Set.Strategy != RollingUpdate || !d.counts(t) || d.hold(t.index) == WaitProgressive {
+	if !d.usable || d.in.Set.Strategy != RollingUpdate || !d.counts(t) || t.hold == WaitProgressive {
 		return false
 	}
 	if t.node.Fit.known() && t.live() <= 2 && d.serves(&t.podCounts) {
@@ -42,7 +42,7 @@ func (d *decision) charge(t *nodeContext) bool {
 	if t.earlier {
 		d.usage.earlier++
 	}
-	if t.node.Ready && t.hasRevision(d.in.Set.Update) {
+	if d.in.Set.Unreachable.Skip && t.node.Ready && t.hasRevision(d.in.Set.Update) {
 		d.usage.begun++
 	}
 	if charged {
@@ -60,7 +60,7 @@ func (d *decision) counts(t *nodeContext) bool {
 	case t.node.Gone || t.node.Fit == MustLeave:
 		return false
 	case d.keepsOnly(t.node):
-		return t.seen > 0 && !t.node.Ready && d.hold(t.index) != WaitEligible
+		return t.seen > 0 && !t.node.Ready && t.hold != WaitEligible
 	default:
 		return t.node.Fit == MustRun || t.seen > 0
 	}

@@ -35,12 +35,14 @@ type decision struct {
 	// untouched is the number of nodes where all is well.
 	untouched int
 	wake      Time
+	// candidates is whether any node waits for the update to start there.
+	candidates bool
 	// announcementsDue reports whether the announcement of any pod about a newer revision is wrong.
 	announcementsDue bool
 	// holds contains for each node what holds it back; nil if the limits of the set hold no node back. gating reports whether a policy may hold nodes back.
 	holds  []VerdictKind
 	gating bool
-	// order is the result of newestFirst, computed when needed.
+	// order is the order in which updates start if it is that of newestFirst, else nil.
 	order []int
 	// scratch holds the pods of the node being visited when they did not come in order of age.
 	scratch []Pod
@@ -54,6 +56,8 @@ type nodeContext struct {
 	// pods are the node's pods in order of age.
 	pods []Pod
 	podCounts
+	// hold is what holds the node back; notHeld if nothing does.
+	hold VerdictKind
 	// down is set on a node that the update leaves out because it is not ready; earlier reports whether only an earlier version may be the reason.
 	down    Detail
 	earlier bool
@@ -95,9 +99,12 @@ func (s *Snapshot) burst() int {
 // is to be done is WaitBurst until finish has found room for one of its actions.
 func (d *decision) visitNode(i int) {
 	n := &d.in.Nodes[i]
-	t := nodeContext{index: i, node: n, pods: d.byAge(n.Pods)}
+	var t nodeContext // field by field: a composite literal is made elsewhere first and then copied, for each node
+	t.index, t.node, t.pods, t.hold = i, n, d.byAge(n.Pods), d.hold(i)
 	d.countPods(&t)
-	d.attributeDown(&t)
+	if !n.Ready && d.in.Set.Unreachable.Skip {
+		d.attributeDown(&t)
+	}
 	d.count(&t)
 	d.queue.turn = d.turnOf(n)
 	d.refusals = d.refusals || n.Refusal != nil
@@ -107,6 +114,7 @@ func (d *decision) visitNode(i int) {
 	} else if v.Kind.AwaitsPod() {
 		v.Detail = t.awaits
 	}
+	d.candidates = d.candidates || v.Kind == WaitBudget || v.Kind == WaitReplacing || v.Kind == WaitSurgeRemove
 	d.verdicts[i] = v
 }
 
@@ -137,7 +145,9 @@ func (d *decision) decideEligible(t *nodeContext) VerdictKind {
 	acts = d.cleanUp(t, held) || acts
 	if d.wantsPod(t, held) {
 		if obstacle := d.createObstacle(t); obstacle == notHeld {
-			d.queue.repair(t.create(d.successor(t), Creating))
+			if !d.queue.skipCreate() {
+				d.queue.repair(t.create(d.successor(t), Creating))
+			}
 			acts = true
 		} else if !acts {
 			return obstacle
@@ -160,7 +170,7 @@ func (d *decision) decideEligible(t *nodeContext) VerdictKind {
 // createObstacle is what keeps a missing pod from being created.
 func (d *decision) createObstacle(t *nodeContext) VerdictKind {
 	switch {
-	case d.hold(t.index) == WaitProgressive:
+	case t.hold == WaitProgressive:
 		return WaitProgressive
 	case t.node.Blocked != "":
 		return Blocked
@@ -205,8 +215,8 @@ func (d *decision) waitReason(t *nodeContext) VerdictKind {
 		return d.waitForOwner(t)
 	case d.in.Set.Strategy != RollingUpdate:
 		return WaitOnDelete
-	case d.hold(t.index) != notHeld:
-		return d.hold(t.index)
+	case t.hold != notHeld:
+		return t.hold
 	case t.node.Blocked != "":
 		return Blocked
 	case d.leftToController(t):
@@ -227,7 +237,7 @@ func (d *decision) waitReason(t *nodeContext) VerdictKind {
 // waitForOwner returns what an old pod waits for if the owner of the node updates it: first for the policy to allow the announcement, then for the owner.
 func (d *decision) waitForOwner(t *nodeContext) VerdictKind {
 	if d.heldByPolicy(t.index) {
-		return d.hold(t.index)
+		return t.hold
 	}
 	return WaitNodeOwner
 }

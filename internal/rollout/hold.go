@@ -168,7 +168,7 @@ func (d *decision) hold(i int) VerdictKind {
 // the policy names.
 func (d *decision) successor(t *nodeContext) int {
 	switch {
-	case d.hold(t.index) == notHeld:
+	case t.hold == notHeld:
 		return d.in.Set.Update
 	case d.inHistory(t.node.Last):
 		return t.node.Last

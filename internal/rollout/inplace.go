@@ -61,7 +61,7 @@ func (d *decision) proceed(t *nodeContext) (acts bool, waits VerdictKind) {
 	switch {
 	case p == nil || p.InPlace == InPlaceNone || p == t.restored: // one write for a pod in one plan
 		return false, notHeld
-	case p.Revision != d.in.Set.Update && d.in.Set.Strategy == RollingUpdate && d.hold(t.index) == notHeld:
+	case p.Revision != d.in.Set.Update && d.in.Set.Strategy == RollingUpdate && t.hold == notHeld:
 		return d.supersede(t, p)
 	case d.stuck(t, p):
 		return d.giveUp(t, p)

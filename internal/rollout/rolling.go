@@ -15,6 +15,18 @@ func (d *decision) startUpdates() {
 	}
 	d.usage.Budget = d.limit()
 	d.usage.spare = d.usage.available - d.status.Desired
+	if d.candidates {
+		d.startRounds()
+	}
+	if d.usage.earlier > 0 && d.trust.at != 0 {
+		d.wakeAt(d.trust.at)
+	}
+}
+
+func (d *decision) startRounds() {
+	if d.in.Gate != nil && d.in.Gate.NewestFirst {
+		d.order = d.newestFirst()
+	}
 	d.startRound(atOnce)
 	if d.refusals {
 		d.startRound(last)
@@ -96,8 +108,8 @@ func (d *decision) minReadyPending(p *Pod) bool {
 
 // inOrder is the index of the node that is number k in the order in which the set updates its nodes, or the policy has them updated.
 func (d *decision) inOrder(k int) int {
-	if d.in.Gate != nil && d.in.Gate.NewestFirst {
-		return d.newestFirst()[k]
+	if d.order != nil {
+		return d.order[k]
 	}
 	if d.in.Set.Descending {
 		return len(d.verdicts) - 1 - k
@@ -107,19 +119,16 @@ func (d *decision) inOrder(k int) int {
 
 // newestFirst returns the nodes, those with the youngest pods first.
 func (d *decision) newestFirst() []int {
-	if d.order != nil {
-		return d.order
-	}
-	d.order = make([]int, len(d.in.Nodes))
+	order := make([]int, len(d.in.Nodes))
 	created := make([]Time, len(d.in.Nodes))
 	for i := range d.in.Nodes {
-		d.order[i] = i
+		order[i] = i
 		for k := range d.in.Nodes[i].Pods {
 			created[i] = max(created[i], d.in.Nodes[i].Pods[k].Created)
 		}
 	}
-	slices.SortStableFunc(d.order, func(a, b int) int { return cmp.Compare(created[b], created[a]) })
-	return d.order
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(created[b], created[a]) })
+	return order
 }
 
 // replacingLimit is the cap on nodes in flight, -1 for none.
@@ -152,9 +161,6 @@ func (d *decision) startAvailable() {
 			d.verdicts[i].Charged = true
 			d.usage.UsedByUpdate++
 		}
-	}
-	if d.usage.earlier > 0 && d.trust.at != 0 {
-		d.wakeAt(d.trust.at)
 	}
 }
 

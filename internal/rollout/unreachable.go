@@ -13,7 +13,7 @@ const resolution = time.Second
 func (d *decision) attributeDown(t *nodeContext) {
 	n := t.node
 	switch {
-	case n.Ready || !d.in.Set.Unreachable.Skip || d.in.Set.Strategy != RollingUpdate || n.Gone || n.Fit == MustLeave || !d.usable:
+	case d.in.Set.Strategy != RollingUpdate || n.Gone || n.Fit == MustLeave || !d.usable:
 		return
 	case t.seen == 0 && n.Fit == MustRun:
 		t.down = DetailDownAfterUpdate // between delete and create, for all we know

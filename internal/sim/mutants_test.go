@@ -45,8 +45,8 @@ func coreMutants() []mutant {
 		{"a pause is none with a surge", "rollout/hold.go", "case d.in.Set.Paused:\n", "case d.in.Set.Paused && d.in.Set.MaxSurge.Value <= 0:\n", "paused"},
 		{"a selector is none with a surge", "rollout/hold.go", "case d.in.Set.Selective && !n.Selected:", "case d.in.Set.Selective && !n.Selected && !d.surge:", "selector"},
 		{
-			"what is not available is not held back", "rollout/decide.go", "case d.hold(t.index) != notHeld:",
-			"case d.hold(t.index) != notHeld && d.serving(t.old):", "paused selector partition",
+			"what is not available is not held back", "rollout/decide.go", "case t.hold != notHeld:",
+			"case t.hold != notHeld && d.serving(t.old):", "paused selector partition",
 		},
 		{"the partition lets twice as many go", "rollout/hold.go", "desired-kept-done, false)", "2*(desired-kept-done), false)", "partition"},
 		{"the new one of a pair is one too many", "rollout/cleanup.go", "return p != t.current && p != t.old", "return p != t.keep", "needless"},
