@@ -123,6 +123,7 @@ func (x *Index) Block(w inflight.Write, b inflight.Block) {
 		s.writes.Block(n.id, b)
 	case s.adoptable[w.UID] != nil || s.foreign[w.UID] != nil:
 		s.writes.BlockUnplaced(b)
+		x.pods[w.UID].blocked = true
 	}
 }
 

@@ -29,6 +29,15 @@ func (t labelTable) intern(set map[string]string) *labelEntry {
 	return e
 }
 
+// internLike is intern for labels that are probably those of an entry, which may be nil or not in the table any more: to compare them costs less than to look them up.
+func (t labelTable) internLike(e *labelEntry, set map[string]string) *labelEntry {
+	if e == nil || e.uses == 0 || !maps.Equal(e.set, set) {
+		return t.intern(set)
+	}
+	e.uses++
+	return e
+}
+
 func (t labelTable) release(e *labelEntry) {
 	if e.uses--; e.uses == 0 {
 		delete(t, e.id)

@@ -29,7 +29,9 @@ type podRecord struct {
 	restarts                   uint16
 	exitCode                   int32
 	ended                      rollout.Ending
-	generation                 int64
+	// blocked is whether a set may have a block for the pod from when it named no node.
+	blocked    bool
+	generation int64
 
 	deletedAt, readySince, created rollout.Time
 	// writes are our writes that no watch has shown yet; nil for none.
@@ -45,6 +47,8 @@ type podRecord struct {
 type origin struct {
 	originID
 	uses int
+	// labels are those of the last of these pods that came or changed them: the next one probably has the same.
+	labels *labelEntry
 }
 
 // originID identifies the owner of a pod: a set of the same namespace and API group, with that UID.

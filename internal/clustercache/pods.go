@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/dialect"
 )
 
 // PutPod takes a version of a pod from the watch.
@@ -48,7 +50,11 @@ func (x *Index) putPod(rec *Pod) {
 		p.rv = rec.RV // no pass is needed: most versions of a pod change nothing in a Snapshot
 		return
 	default:
-		x.withdraw(p, rec)
+		s := x.ownerOf(p)
+		if x.updateInPlace(s, p, rec) {
+			return
+		}
+		x.withdraw(s, p, rec)
 	}
 	p.read(rec)
 	x.share(p, rec)
@@ -59,15 +65,27 @@ func (x *Index) putPod(rec *Pod) {
 		}
 		p.node.pods++
 	}
-	x.file(p)
-	if s := x.ownerOf(p); isNew && s != nil && p.node != nil {
+	if s := x.file(p); isNew && s != nil && p.node != nil {
 		s.writes.Outlive(p.node.id, "")
 	}
 }
 
-// withdraw removes a record from its place before a newer version is filed.
-func (x *Index) withdraw(p *podRecord, rec *Pod) {
-	if s := x.ownerOf(p); s != nil {
+// updateInPlace takes a newer version of a pod of s whose record stays where it is, if it does: most versions that matter change nothing but how the pod is.
+func (x *Index) updateInPlace(s *set, p *podRecord, rec *Pod) bool {
+	if s == nil || p.node == nil || p.node.Name != rec.Node || p.origin.originID != rec.origin() || p.deleting != rec.Deleting ||
+		announces(p.facts) != announces(rec.Facts) || !maps.Equal(p.labels.set, rec.Labels) {
+		return false
+	}
+	x.agents.remove(p)
+	p.read(rec)
+	x.agents.add(p)
+	x.notify(s.key)
+	return true
+}
+
+// withdraw removes a record of s, if of any set, from its place before a newer version is filed.
+func (x *Index) withdraw(s *set, p *podRecord, rec *Pod) {
+	if s != nil {
 		if p.node != nil && (rec.origin() != p.origin.originID || rec.Node != p.nodeName()) {
 			s.remember(p) // it lives on with its name, but not here
 		}
@@ -75,7 +93,7 @@ func (x *Index) withdraw(p *podRecord, rec *Pod) {
 			x.notify(s.key)
 		}
 	}
-	x.detach(p)
+	x.detach(s, p)
 }
 
 // share gives a record what it has in common with others.
@@ -89,24 +107,25 @@ func (x *Index) share(p *podRecord, rec *Pod) {
 	}
 	if p.labels == nil || !maps.Equal(p.labels.set, rec.Labels) {
 		old := p.labels
-		p.labels = x.labels.intern(rec.Labels)
+		p.labels = x.labels.internLike(p.origin.labels, rec.Labels)
+		p.origin.labels = p.labels
 		if old != nil {
 			x.labels.release(old)
 		}
 	}
 }
 
-// file puts a record where it belongs: in a state for its set, among the pods without a set, or among the orphans.
-func (x *Index) file(p *podRecord) {
+// file puts a record where it belongs: in a state for its set, which it returns, among the pods without a set, or among the orphans.
+func (x *Index) file(p *podRecord) *set {
 	x.agents.add(p)
 	if p.origin.owner != "" {
 		if s := x.ownerOf(p); s != nil {
 			x.attach(s, p)
 			x.notify(s.key)
-			return
+			return s
 		}
 		x.keepWithoutSet(p)
-		return
+		return nil
 	}
 	if x.orphans[p.origin.namespace] == nil {
 		x.orphans[p.origin.namespace] = podSet{}
@@ -118,6 +137,7 @@ func (x *Index) file(p *podRecord) {
 			x.notify(s.key)
 		}
 	}
+	return nil
 }
 
 // adoptable reports whether s may take the orphan p: same namespace, selected, and not on its way out.
@@ -136,7 +156,7 @@ func (x *Index) findAdoptable(s *set) {
 }
 
 func (x *Index) attach(s *set, p *podRecord) {
-	if p.announces() {
+	if announces(p.facts) {
 		s.announced++
 	}
 	if p.node == nil {
@@ -154,8 +174,8 @@ func (x *Index) attach(s *set, p *podRecord) {
 	}
 }
 
-// detach takes a record out of wherever file has put it.
-func (x *Index) detach(p *podRecord) {
+// detach takes a record out of wherever file has put it; s is the set that it belongs to, if any.
+func (x *Index) detach(s *set, p *podRecord) {
 	x.agents.remove(p)
 	if p.origin.owner == "" {
 		delete(x.orphans[p.origin.namespace], p.uid)
@@ -165,7 +185,7 @@ func (x *Index) detach(p *podRecord) {
 		for _, s := range x.spaces[p.origin.namespace] {
 			delete(s.adoptable, p.uid)
 		}
-	} else if s := x.ownerOf(p); s != nil {
+	} else if s != nil {
 		s.remove(p)
 	} else if pods := x.withoutSet[p.origin.owner]; pods != nil {
 		if delete(pods, p.uid); len(pods) == 0 {
@@ -179,11 +199,11 @@ func (x *Index) detach(p *podRecord) {
 	}
 }
 
-// announces reports whether the pod says if there is a newer revision.
-func (p *podRecord) announces() bool { return p.facts != nil && p.facts.Announced.Said }
+// announces reports whether a pod says if there is a newer revision.
+func announces(f *dialect.PodFacts) bool { return f != nil && f.Announced.Said }
 
 func (s *set) remove(p *podRecord) {
-	if p.announces() {
+	if announces(p.facts) {
 		s.announced--
 	}
 	delete(s.unplaced, p.uid)
@@ -245,17 +265,19 @@ func (x *Index) dropPod(uid types.UID) {
 	if p == nil {
 		return
 	}
-	n := p.node
-	x.detach(p)
-	if s := x.ownerOf(p); s != nil {
+	n, s := p.node, x.ownerOf(p)
+	x.detach(s, p)
+	if s != nil {
 		if n != nil && x.nodes.byName[n.Name] == n {
 			s.rememberOn(n, p)
 			s.writes.Outlive(n.id, uid)
 		}
 		x.notify(s.key)
 	}
-	for _, s := range x.spaces[p.origin.namespace] {
-		s.writes.Unblock(uid)
+	if p.blocked {
+		for _, s := range x.spaces[p.origin.namespace] {
+			s.writes.Unblock(uid)
+		}
 	}
 	x.labels.release(p.labels)
 	x.origins.release(p.origin)
