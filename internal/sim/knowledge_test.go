@@ -311,7 +311,7 @@ func (k *knowledge) answered(r *request, value any, err error) {
 		if r.slow {
 			delete(k.unsettled, types.UID(a.uid))
 		}
-		k.refused(types.UID(a.uid), apply.OfDelete(err), r.lastMoment(k.s.w.now))
+		k.refused(types.UID(a.uid), meaning(a.verb, err), r.lastMoment(k.s.w.now))
 	case a.verb == "status" && err == nil && !r.peer:
 		k.wrote = append(k.wrote, r.sent)
 	}

@@ -59,7 +59,7 @@ func (s *sim) hear(r *request, err error) {
 		return
 	}
 	r.m.turns.hear(r, s.nodeOfRequest(r), err)
-	if r.action.verb == "patch" && apply.OfDelete(err) == apply.Unclear {
+	if r.action.verb == "patch" && meaning(r.action.verb, err) == apply.Unclear {
 		r.m.turns.doubts[r.action.pod] = s.w.now.Add(executor.Fence)
 	}
 }
@@ -82,10 +82,7 @@ func (s *sim) nodeOfRequest(r *request) string {
 
 // hear notes the answer to a request of the pass.
 func (t *turns) hear(r *request, node string, err error) {
-	answer := apply.OfDelete(err)
-	if r.action.verb == "create" {
-		answer = apply.OfCreate(err)
-	}
+	answer := meaning(r.action.verb, err)
 	switch {
 	case r.slow || err == nil || !r.write && apierrors.IsNotFound(err):
 	case r.write && r.ofPod && answer == apply.Refused:
