@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -106,7 +109,9 @@ func newInit(o *options.Options) *cobra.Command {
 
 // check validates the flags.
 func (a *asked) check(given func(flag string) bool) error {
-	switch {
+	switch problems := validation.IsDNS1123Subdomain(a.name); {
+	case a.name != "" && len(problems) > 0:
+		return options.Usagef("--name %q is not the name of an object: %s", a.name, problems[0])
 	case a.canary < 0:
 		return options.Usagef("--canary %d is negative: write a number of nodes, or 0 for no canary", a.canary)
 	case a.percent < 0 || a.percent > 100:
@@ -199,6 +204,15 @@ func (a *asked) manifest(set *resolver.Set) string {
 	line("kind: RolloutPolicy")
 	line("metadata:\n  name: %s\n  namespace: %s", quoted(a.nameFor(set)), quoted(set.Namespace()))
 	line("spec:\n  targets:\n  - apiVersion: %s\n    kind: DaemonSet\n    name: %s", SetOf(set).APIVersion(), quoted(set.Name()))
+	switch {
+	case !onDelete(set):
+	case set.Advanced():
+		line("  # The daemon set has the strategy OnDelete: change it to RollingUpdate to let the policy control updates.")
+	default:
+		line("  # The daemon set has the strategy OnDelete. Where Kubernetes creates its pods, the policy updates it with this budget. Where Everynode does, change the")
+		line("  # strategy to RollingUpdate to let the policy control updates.")
+		line("  pace:\n    maxUnavailable: 1")
+	}
 	a.waves(line)
 	if a.window != "" {
 		line("  # Updates start only while the window is open. Updates that have begun continue.")
@@ -208,6 +222,12 @@ func (a *asked) manifest(set *resolver.Set) string {
 		}
 	}
 	return b.String()
+}
+
+// onDelete is whether only users update the pods of a set, or a policy next to the controller of Kubernetes.
+func onDelete(set *resolver.Set) bool {
+	strategy, _, _ := unstructured.NestedString(set.Object.Object, "spec", "updateStrategy", "type")
+	return strategy == string(appsv1.OnDeleteDaemonSetStrategyType)
 }
 
 // waves writes the waves.

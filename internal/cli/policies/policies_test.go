@@ -38,8 +38,12 @@ func TestInit(t *testing.T) {
 		"policy init plain --canary 0 --percent 0 -o json",
 		"policy init", "policy init nobody", "policy init agent --canary -1", "policy init agent --percent 101", "policy init agent --soak -1m",
 		"policy init agent --canary 0 --approval", "policy init agent --canary 0 --spread-by zone", "policy init agent --time-zone Europe/Berlin",
-		"policy init agent --window '0 22 * *'", "policy init agent --window '0 22 * * *' --time-zone Nowhere/Land", "policy what")
+		"policy init agent --window '0 22 * *'", "policy init agent --window '0 22 * * *' --time-zone Nowhere/Land", "policy init agent --name A_B", "policy what")
 	text += fakecluster.New(t, fakecluster.Object(t, advanced), fakecluster.Object(t, other)).Session(t, command.Root, "policy init agent --percent 0")
+	onDelete := func(set string) runtime.Object {
+		return fakecluster.Object(t, strings.Replace(set, "spec: {}", "spec: {updateStrategy: {type: OnDelete}}", 1))
+	}
+	text += fakecluster.New(t, onDelete(native), onDelete(advanced)).Session(t, command.Root, "policy init plain --percent 0", "policy init agent --percent 0")
 	fakecluster.Golden(t, *update, "init.txt", text)
 }
 
