@@ -82,6 +82,12 @@ func (a *approval) known(of *entry) (object v1alpha1.RolloutApproval, stored boo
 	return object, of.remembers(a)
 }
 
+// concerns reports whether an approval is about a set and one of these policies.
+func (a *approval) concerns(set policy.Set, policies []*policy.Policy) bool {
+	spec := &a.object.Spec
+	return spec.Set == set.Name && slices.ContainsFunc(policies, func(p *policy.Policy) bool { return p.Name == spec.Policy })
+}
+
 // remembers reports whether the status of a policy has the state of an approval.
 func (e *entry) remembers(a *approval) bool {
 	return e != nil && a != nil && a.judged.State != "" && slices.Contains(e.object.Status.Decisions, v1alpha1.DecisionState{UID: a.object.UID, RolloutApprovalStatus: a.judged})
@@ -135,6 +141,9 @@ func (s *Store) Of(set policy.Set) daemonset.Governance {
 	g.Stored = s.policies[set.Namespace][g.Policies[0].Name].stored(set).DeepCopy()
 	g.Remembered = s.remembered(set, g.Policies).DeepCopy()
 	for _, a := range s.approvals[set.Namespace] {
+		if !a.concerns(set, g.Policies) {
+			continue // a namespace may have very many, and the loops of all sets wait for this
+		}
 		object, stored := a.known(s.policyOf(a))
 		g.Approvals = append(g.Approvals, object)
 		if object.Status.State != "" && !stored {

@@ -51,10 +51,36 @@ func BenchmarkOf(b *testing.B) {
 			Spec:       v1alpha1.RolloutPolicySpec{Targets: []v1alpha1.Target{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: name}}},
 		}, "")
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if g := s.Of(policy.Set{Namespace: "ns-7", Name: "agents-70"}); len(g.Policies) != 1 {
-			b.Fatalf("it finds %d policies", len(g.Policies))
+	of := func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if g := s.Of(policy.Set{Namespace: "ns-7", Name: "agents-70"}); len(g.Policies) != 1 || len(g.Approvals) != 0 {
+				b.Fatalf("it finds %d policies and %d approvals", len(g.Policies), len(g.Approvals))
+			}
 		}
+	}
+	b.Run("policies", of)
+	for i := range 100_000 {
+		s.putApproval(&v1alpha1.RolloutApproval{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns-7", Name: fmt.Sprint("a-", i)}, Spec: v1alpha1.RolloutApprovalSpec{Policy: "agents-70", Set: "another"},
+		})
+	}
+	b.Run("approvals-of-another-set", of)
+}
+
+// TestApprovalsOfAnotherSet: the loop gets those of its own set and policy alone, also where a namespace has very many.
+func TestApprovalsOfAnotherSet(t *testing.T) {
+	s := New(Options{
+		Clock: clock.RealClock{}, Changed: func(string) {}, Check: func(*v1alpha1.RolloutPolicy) []string { return nil },
+	})
+	s.put(&v1alpha1.RolloutPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
+		Spec:       v1alpha1.RolloutPolicySpec{Targets: []v1alpha1.Target{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agents"}, {APIVersion: "apps/v1", Kind: "DaemonSet", Name: "others"}}},
+	}, "")
+	for i, spec := range []v1alpha1.RolloutApprovalSpec{{Policy: "p", Set: "agents"}, {Policy: "p", Set: "others"}, {Policy: "other", Set: "agents"}} {
+		s.putApproval(&v1alpha1.RolloutApproval{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("a-", i)}, Spec: spec})
+	}
+	if g := s.Of(policy.Set{Namespace: "ns", Name: "agents"}); len(g.Approvals) != 1 || g.Approvals[0].Name != "a-0" {
+		t.Errorf("the loop of agents gets %+v", g.Approvals)
 	}
 }
