@@ -33,8 +33,8 @@ const (
 
 // learned returns the durations that the manager has measured: those of the newest revision that has some.
 func (f *prediction) learned() (d everynode.Durations) {
-	if f.view.Workload.Set.ExternalController {
-		return d // it is another one that writes the revisions
+	if f.neverMeasured() {
+		return d // it is another controller that writes the revisions
 	}
 	for i := range f.view.History.Revisions {
 		if of := f.view.History.Revisions[i].Durations; of != (everynode.Durations{}) {
@@ -42,6 +42,11 @@ func (f *prediction) learned() (d everynode.Durations) {
 		}
 	}
 	return d
+}
+
+// neverMeasured reports whether the manager measures no update of the set, because another controller keeps the pods and no policy updates them.
+func (f *prediction) neverMeasured() bool {
+	return f.view.Workload.Set.ExternalController && f.view.Workload.Plain != nil
 }
 
 // learn replaces an assumption by what was measured.
@@ -90,7 +95,7 @@ func (f *prediction) estimate() Estimate {
 		}
 	}
 	switch {
-	case guessed && f.view.Workload.Set.ExternalController:
+	case guessed && f.neverMeasured():
 		e.Source = neverMeasured
 	case guessed && f.learned() != everynode.Durations{}:
 		e.Source, e.Pods = partMeasured, 0

@@ -116,12 +116,16 @@ func TestEstimateInTheDocument(t *testing.T) {
 // What another controller writes on its revisions is not read, and the plan says why it only assumes.
 func TestEstimateOfPodsOfAnotherController(t *testing.T) {
 	f := &prediction{result: plan.Result{Nodes: []plan.Node{{Verdict: plan.Recreate}}}, assumed: assumed{{Name: "stop", assumed: true}}}
-	f.view.Workload = &dialect.Workload{Set: rollout.Set{ExternalController: true}}
+	f.view.Workload = &dialect.Workload{Set: rollout.Set{ExternalController: true}, Plain: &rollout.Set{}}
 	f.view.History = &clustercache.Resolved{Revisions: []clustercache.Revision{{Durations: everynode.ParseDurations("stop=5,1s,1s")}}}
 	if got := f.learned(); got != (everynode.Durations{}) {
 		t.Errorf("it reads %+v", got)
 	}
 	if got := f.estimate().Source; got != neverMeasured {
 		t.Errorf("the source is %q, wanted %q", got, neverMeasured)
+	}
+	f.view.Workload.Plain = nil // a policy updates the pods
+	if got := f.learned(); got.Stop.Pods != 5 {
+		t.Errorf("where a policy updates the pods it reads %+v", got)
 	}
 }

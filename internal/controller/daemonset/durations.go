@@ -33,6 +33,8 @@ type durations struct {
 	loaded   bool
 	revision string
 	samples  [kindsOfWork][]time.Duration
+	// external is whether another controller creates the pods: how long it takes for that counts as part of their start.
+	external bool
 	// open is what is under way, by node.
 	open map[string]work
 	// unsaved is since when there are samples that have not been written, and saved when they were written last.
@@ -59,12 +61,17 @@ type work struct {
 	since         time.Time
 }
 
+// measures reports whether the updates of the set are measured: not where another controller keeps the pods, unless a policy updates them. Only then is
+// anything written on the revisions of the other controller.
+func (p *pass) measures() bool { return !p.w.Set.ExternalController || p.byPolicy }
+
 // measure takes samples of what has ended on the nodes that are being updated, and notes what the plan has begun.
 func (p *pass) measure(s *rollout.Snapshot, plan *rollout.Plan, now time.Time) {
 	d := &p.state.durations
-	if p.w.Set.ExternalController || s.Set.Update < 0 || s.Set.Update >= len(s.Revisions) {
+	if !p.measures() || s.Set.Update < 0 || s.Set.Update >= len(s.Revisions) {
 		return
 	}
+	d.external = p.w.Set.ExternalController
 	if update := s.Revisions[s.Set.Update].Name; update != d.revision {
 		d.known, d.revision, d.samples = d.result(), update, [kindsOfWork][]time.Duration{}
 	}
@@ -91,12 +98,18 @@ func (d *durations) goesOn(s *rollout.Snapshot, n *rollout.Node, w work, now tim
 	case w.kind == stopping && pod < 0:
 		d.sample(w, now)
 		d.open[n.Name] = work{kind: replacing}
+		if d.external {
+			d.open[n.Name] = work{kind: starting, revision: d.revision, since: now}
+			return true // the next pod may be there already
+		}
 		return lacksPod(n)
 	case w.kind == stopping:
 		return true
 	case w.kind == replacing:
 		return lacksPod(n)
-	case pod < 0 || n.Pods[pod].Deleting:
+	case pod < 0:
+		return d.external && lacksPod(n)
+	case n.Pods[pod].Deleting:
 		return false
 	case n.Pods[pod].Ready && n.Pods[pod].InPlace == rollout.InPlaceNone:
 		d.sample(w, now)
@@ -188,7 +201,7 @@ func summary(samples []time.Duration) everynode.Duration {
 func (p *pass) saveDurations(ctx context.Context, h *clustercache.Resolved, plan *rollout.Plan) {
 	d := &p.state.durations
 	d.wake = 0
-	if h.Current < 0 || p.w.Set.ExternalController {
+	if h.Current < 0 || !p.measures() {
 		return
 	}
 	d.load(h)

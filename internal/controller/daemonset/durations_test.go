@@ -18,6 +18,7 @@ import (
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -98,10 +99,10 @@ func (r *roll) seconds(n int) {
 }
 
 // current is the revision of the template.
-func (r *roll) current() *appsv1.ControllerRevision {
-	r.t.Helper()
+func (w *world) current() *appsv1.ControllerRevision {
+	w.t.Helper()
 	var newest *appsv1.ControllerRevision
-	for _, rev := range r.revisions {
+	for _, rev := range w.revisions {
 		if newest == nil || rev.Revision > newest.Revision {
 			newest = rev
 		}
@@ -308,6 +309,31 @@ func TestExternalSetsAreNotMeasured(t *testing.T) {
 	p.saveDurations(context.Background(), &clustercache.Resolved{}, &rollout.Plan{})
 	if d := p.state.durations; d.revision != "" || d.loaded {
 		t.Errorf("measured: %+v", d)
+	}
+}
+
+// TestDurationsNextToAnotherController: where a policy updates pods that another controller creates, how long it takes for that counts as part of the start.
+func TestDurationsNextToAnotherController(t *testing.T) {
+	e, r := alongsideWorld(t)
+	p := canaryPolicy()
+	p.Spec.Waves[0].After = nil
+	r.Policies = []*policy.Policy{policy.Read(p)}
+	e.edit("img:v2")
+	for i := range 300 {
+		if i%5 == 0 { // so it takes some seconds until it creates a pod
+			e.upstream()
+		}
+		_ = e.pass()
+		e.live()
+		e.clock.Step(time.Second)
+	}
+	d := everynode.ParseDurations(e.current().Annotations[everynode.MeasuredDurations])
+	if d.Stop.Pods != 4 || d.Start.Pods != 4 || d.Start.Usual < 2*time.Second || d.Change.Pods != 0 {
+		t.Errorf("measured %+v in %v", d, e.current().Annotations)
+	}
+	e.forgetLog()
+	if e.lasts(time.Minute); len(e.log) > 0 {
+		t.Errorf("at rest it writes %v", e.log)
 	}
 }
 
