@@ -97,18 +97,11 @@ func (r *run) roll() {
 		if active < len(r.p.Waves) {
 			continue
 		}
-		if unmatched[k] && w.Phase != v1alpha1.WavePassed && w.Gone == 0 {
-			r.stall(rollout.WaitPolicy, "EmptyWave", fmt.Sprintf("The selector of the wave %s selects no node of the daemon set: label nodes, or change the wave.", w.Name))
-			r.out.Status.Wave = w.Name
-			return
-		}
-		if w.Phase != v1alpha1.WavePassed && w.Nodes > 0 && !r.labelled() {
-			r.stall(rollout.WaitPolicy, "OrderLabelMissing", fmt.Sprintf("No node of the daemon set has the label %s of spec.order.topologyKey, so there is no order: label nodes, or change the key.", r.p.TopologyKey))
-			r.out.Status.Wave = w.Name
-			return
-		}
-		if r.deserted(k) {
-			r.stallDeserted(k)
+		if r.stallAt(k, unmatched[k]) {
+			for later := k + 1; later < len(r.p.Waves); later++ { // they keep what they have reached
+				w, _ := r.wave(later)
+				r.out.Status.Waves = append(r.out.Status.Waves, w)
+			}
 			return
 		}
 		if !r.advance(k, &r.out.Status.Waves[k], absent) {
@@ -142,6 +135,24 @@ func (r *run) roll() {
 	}
 	r.awaitNotes()
 	r.limit(active)
+}
+
+// stallAt stops the rollout before a wave that cannot begin or go on without a person, and reports whether it is one.
+func (r *run) stallAt(k int, unmatched bool) bool {
+	w := &r.out.Status.Waves[k]
+	open := w.Phase != v1alpha1.WavePassed
+	switch {
+	case unmatched && open && w.Gone == 0:
+		r.stall(rollout.WaitPolicy, "EmptyWave", fmt.Sprintf("The selector of the wave %s selects no node of the daemon set: label nodes, or change the wave.", w.Name))
+	case open && w.Nodes > 0 && !r.labelled():
+		r.stall(rollout.WaitPolicy, "OrderLabelMissing", fmt.Sprintf("No node of the daemon set has the label %s of spec.order.topologyKey, so there is no order: label nodes, or change the key.", r.p.TopologyKey))
+	case r.deserted(k):
+		r.stallDeserted(k)
+	default:
+		return false
+	}
+	r.out.Status.Wave = w.Name
+	return true
 }
 
 // deserted reports whether nodes of a wave on which the update has begun are gone, and no other may take their places: the revision may be the reason. Nodes that are
