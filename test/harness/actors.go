@@ -4,7 +4,6 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -140,18 +139,30 @@ func (s *Subject) isShown(node string) {
 		s.t.Log("SKIPPED: explain-node and the metric of the protected node; kube-controller-manager has neither")
 		return
 	}
-	s.Poll("explain-node names the policy", func() error {
-		if out, err := s.Plugin("explain-node", node, s.Set); err != nil || !strings.Contains(out, protected) {
-			return fmt.Errorf("it prints\n%s: %w", out, errors.Join(err, errors.New("the policy is not named")))
-		}
-		return nil
-	})
+	s.explains(node, protected, fmt.Sprintf("ValidatingAdmissionPolicy '%s'", s.Name))
 	s.Poll("one node is blocked in the metrics", func() error {
 		blocked, err := s.Cluster.Gauge(s.ctx, ManagerComponent, "everynode_set_verdicts", map[string]string{"verdict": "blocked", "namespace": s.Name, "name": s.Set})
 		if err == nil && blocked != 1 {
 			err = fmt.Errorf("%v are", blocked)
 		}
 		return err
+	})
+}
+
+// explains waits until explain-node prints all of these words for a node.
+func (s *Subject) explains(node string, words ...string) {
+	s.t.Helper()
+	s.Poll("explain-node has the words", func() error {
+		out, err := s.Plugin("explain-node", node, s.Set)
+		if err != nil {
+			return fmt.Errorf("it fails: %w: %s", err, out)
+		}
+		for _, word := range words {
+			if !strings.Contains(out, word) {
+				return fmt.Errorf("it prints\n%s\nwithout %q", out, word)
+			}
+		}
+		return nil
 	})
 }
 
@@ -198,7 +209,21 @@ func (s *Subject) AWebhookThatNeverAnswers() {
 	s.t.Logf("all pods were ready after %s", time.Since(began).Round(time.Second))
 }
 
-// AWebhookThatDeniesWithoutACode is shown by an event; the API server makes a 400 of it.
+// MutatorsThatNeverAnswer make no pod impossible either. The API server calls one after the other; it ends every write after 34 s, so these take almost as long as
+// a write may take.
+func (s *Subject) MutatorsThatNeverAnswer() {
+	s.t.Helper()
+	s.SilentMutators(18*time.Second, 12*time.Second)
+	began := time.Now()
+	s.Create()
+	s.WaitFor(3*time.Minute, "all pods are there", s.count(len(s.Nodes)))
+	if took := time.Since(began); took < 30*time.Second {
+		s.t.Errorf("all pods were ready after %s, so nothing has waited for the webhooks", took)
+	}
+	s.t.Logf("all pods were ready after %s", time.Since(began).Round(time.Second))
+}
+
+// AWebhookThatDeniesWithoutACode is shown by an event and by explain-node; the API server makes a 400 of it.
 func (s *Subject) AWebhookThatDeniesWithoutACode() {
 	s.t.Helper()
 	remove := s.Webhook(LateWebhook(s.t, 0, false, protected), "CREATE", "Fail")
@@ -207,6 +232,10 @@ func (s *Subject) AWebhookThatDeniesWithoutACode() {
 	s.Create()
 	s.WaitFor(10*time.Second, "an event has the message", s.says(protected))
 	s.t.Logf("an event had the message after %s", time.Since(began).Round(100*time.Millisecond))
+	if s.Cluster.managed {
+		s.explains(s.Nodes[0], protected)
+		s.t.Logf("explain-node had it after %s", time.Since(began).Round(100*time.Millisecond))
+	}
 	remove()
 	s.WaitFor(time.Minute, "all pods are there", s.count(len(s.Nodes)))
 }

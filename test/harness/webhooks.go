@@ -44,6 +44,33 @@ webhooks:
 `, s.Name, operation, failurePolicy, server.URL, base64.StdEncoding.EncodeToString(certificate), match.String()))
 }
 
+// SilentMutators registers two webhooks that are called one after the other for each pod that is created in the space, with these time-outs. They never answer,
+// and their failures are ignored.
+func (s *Space) SilentMutators(first, second time.Duration) {
+	s.t.Helper()
+	server := SilentWebhook(s.t)
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	manifest := fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: %s}
+webhooks:
+`, s.Name)
+	for i, timeout := range []time.Duration{first, second} {
+		manifest += fmt.Sprintf(`
+- name: pods-%[2]d.neighbour.example
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Ignore
+  timeoutSeconds: %.0[3]f
+  clientConfig: {url: %[4]q, caBundle: %[5]s}
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+`, s.Name, i, timeout.Seconds(), server.URL, base64.StdEncoding.EncodeToString(certificate))
+	}
+	s.Apply(manifest)
+}
+
 // WebhookThatIsDown is the server of a webhook to which nobody can connect.
 func WebhookThatIsDown() *httptest.Server {
 	server := httptest.NewTLSServer(http.NotFoundHandler())

@@ -55,6 +55,10 @@ func TestAWebhookThatNeverAnswers(t *testing.T) {
 	subject(t, neighbourNodes, "1", "0").AWebhookThatNeverAnswers()
 }
 
+func TestMutatorsThatNeverAnswer(t *testing.T) {
+	subject(t, 3, "1", "0").MutatorsThatNeverAnswer()
+}
+
 func TestAWebhookThatDeniesWithoutACode(t *testing.T) {
 	subject(t, neighbourNodes, "1", "0").AWebhookThatDeniesWithoutACode()
 }
