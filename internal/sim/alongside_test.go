@@ -139,7 +139,8 @@ func (k *keeper) look() {
 		defer k.mu.Unlock()
 		k.after, k.err = after, err
 	}()
-	synctest.Wait()
+	for k.serve() {
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.wake = time.Time{}
@@ -151,12 +152,34 @@ func (k *keeper) look() {
 	}
 }
 
-// serveDirectly is what becomes of a request of a keeper.
-func (m *manager) serveDirectly(r *request) (any, error) {
-	if err := m.s.refused(r); err != nil {
-		return nil, err
+// askDirectly sends a request of a keeper and waits for the answer.
+func (m *manager) askDirectly(r *request) (any, error) {
+	r.answer = make(chan answer, 1)
+	m.mu.Lock()
+	m.pending = append(m.pending, r)
+	m.mu.Unlock()
+	a := <-r.answer
+	return a.value, a.err
+}
+
+// serve answers a request, when all that the pass sends at the same time are waiting, and reports whether there was any. It is the first one by its text, so a seed
+// always gives the same run.
+func (k *keeper) serve() bool {
+	synctest.Wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.pending) == 0 {
+		return false
 	}
-	return r.commit()
+	slices.SortStableFunc(k.pending, func(a, b *request) int { return strings.Compare(a.text, b.text) })
+	r := k.pending[0]
+	k.pending = k.pending[1:]
+	var a answer
+	if a.err = k.s.refused(r); a.err == nil {
+		a.value, a.err = r.commit()
+	}
+	r.answer <- a
+	return true
 }
 
 // keeperOps are a pass of the other controller, if there is one that has something to do.

@@ -173,7 +173,7 @@ var errDead = errors.New("the manager has died")
 func (m *manager) ask(r *request) (any, error) {
 	m.s.tick.Load()
 	if m.direct {
-		return m.serveDirectly(r)
+		return m.askDirectly(r)
 	}
 	m.mu.Lock()
 	if m.dead {
