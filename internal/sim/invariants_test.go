@@ -121,11 +121,11 @@ func (s *sim) judgeTaking(r *request, uid types.UID) *verdict {
 	for name := range s.w.state[ofNodes] {
 		v.counted[name] = k.firm(func(k known) bool { return k.counts(name) })
 	}
-	if !k.firm(func(k known) bool { return k.alive(k.pods[uid]) && k.counts(v.node) && ownedBy(k.pods[uid], k.set) }) {
+	if !k.firm(func(k known) bool { return k.alive(k.pods[uid]) && k.counts(v.node) }) || !k.wasOurs(uid) {
 		return v
 	}
 	alone := k.alone(uid)
-	v.takes = s.servesFor(k.pods[uid]) && (alone || k.firm(func(k known) bool { return s.pairs(r.m, k, uid) }))
+	v.takes = k.firm(func(k known) bool { return ownedBy(k.pods[uid], k.set) }) && s.servesFor(k.pods[uid]) && (alone || k.firm(func(k known) bool { return s.pairs(r.m, k, uid) }))
 	// With a surge no node loses its only available pod; it goes when there is another one.
 	if v.takes && k.firm(func(k known) bool { return k.fit(v.node) == mustRun && surges(k) }) {
 		s.blame("surge", "%s %s, the only available pod of its node, although the set surges", r.m.name, r.text)
@@ -137,6 +137,12 @@ func (s *sim) judgeTaking(r *request, uid types.UID) *verdict {
 		}
 	}
 	return v
+}
+
+// wasOurs is whether a pod belonged to the set when the pass began. The pass may have decided about it before it was shown that the pod has lost its owner: then a write
+// of it begins an update all the same, and that goes on when the pod is adopted again.
+func (k *knowledge) wasOurs(uid types.UID) bool {
+	return k.then.set.GetUID() == k.set.GetUID() && ownedBy(k.then.pods[uid], k.then.set)
 }
 
 // untouched is whether a pod is an old one of which no update has begun, be it available or not.
