@@ -89,6 +89,9 @@ func ConditionIs(set string, kind appsv1.DaemonSetConditionType, status corev1.C
 	}
 }
 
+// WatchAdvanced has the spaces that follow watch Advanced DaemonSets, on a plane where these are installed later.
+func (c *Cluster) WatchAdvanced() { c.advanced = true }
+
 // watchAdvanced starts to watch Advanced DaemonSets, if the plane serves them.
 func (s *Space) watchAdvanced(handler cache.ResourceEventHandler) (cache.Store, error) {
 	if !s.Cluster.advanced {

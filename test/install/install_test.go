@@ -207,10 +207,7 @@ func (s *stage) runFrom(tag string) {
 // TestSmokeInstall is all of it, one after the other.
 func TestSmokeInstall(t *testing.T) {
 	c := shared.Cluster(t)
-	var err error
-	if c.Dynamic, err = dynamic.NewForConfig(c.Config); err != nil {
-		t.Fatal(err)
-	}
+	c.WatchAdvanced()
 	h := newHelm(t, c, published(t, c))
 	push(t, c, "two")
 	s := &stage{Space: c.Space(t, count), t: t}
