@@ -3,6 +3,8 @@
 package clustercache
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/clustercache/inflight"
@@ -121,9 +123,11 @@ func (x *Index) Block(w inflight.Write, b inflight.Block) {
 			s.ensureState(n)
 		}
 		s.writes.Block(n.id, b)
-	case s.adoptable[w.UID] != nil || s.foreign[w.UID] != nil:
-		s.writes.BlockUnplaced(b)
-		x.pods[w.UID].blocked = true
+	default:
+		if p := cmp.Or(s.adoptable[w.UID], s.foreign[w.UID]); p != nil {
+			s.writes.BlockUnplaced(b)
+			p.blocked = true
+		}
 	}
 }
 

@@ -97,11 +97,11 @@ func (d *durations) goesOn(s *rollout.Snapshot, n *rollout.Node, w work, now tim
 	switch {
 	case w.kind == stopping && pod < 0:
 		d.sample(w, now)
-		d.open[n.Name] = work{kind: replacing}
 		if d.external {
 			d.open[n.Name] = work{kind: starting, revision: d.revision, since: now}
 			return true // the next pod may be there already
 		}
+		d.open[n.Name] = work{kind: replacing}
 		return lacksPod(n)
 	case w.kind == stopping:
 		return true
