@@ -3,6 +3,7 @@
 package install
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"everynode.dev/everynode/localplane"
 	"everynode.dev/everynode/test/harness"
@@ -139,21 +141,23 @@ func says(text string) func(string) error {
 // runs fails unless that many nodes have a ready pod with the new image, and that many one with the old image.
 func (n *newcomer) runs(fresh, old int) {
 	n.t.Helper()
-	pods, err := n.Client.CoreV1().Pods(metav1.NamespaceDefault).List(n.t.Context(), metav1.ListOptions{LabelSelector: "app=sample"})
+	var found map[string]int
+	all := 0
+	// The API server may have yet to remove a pod whose containers have ended.
+	err := wait.PollUntilContextTimeout(n.t.Context(), time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
+		pods, err := n.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=sample"})
+		if err != nil {
+			return false, err
+		}
+		found, all = map[string]int{}, len(pods.Items)
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && harness.Ready(pod) {
+				found[pod.Spec.Containers[0].Image]++
+			}
+		}
+		return found[image("v2")] == fresh && found[image("v1")] == old && all == fresh+old, nil
+	})
 	if err != nil {
-		n.t.Fatal(err)
-	}
-	found, all := map[string]int{}, 0
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if pod.DeletionTimestamp != nil {
-			continue // its containers have ended, and the API server has yet to remove it
-		}
-		if all++; harness.Ready(pod) {
-			found[pod.Spec.Containers[0].Image]++
-		}
-	}
-	if found[image("v2")] != fresh || found[image("v1")] != old || all != fresh+old {
-		n.t.Errorf("ready pods by image are %v of %d, want %d new and %d old", found, all, fresh, old)
+		n.t.Errorf("ready pods by image are %v of %d, want %d new and %d old: %v", found, all, fresh, old, err)
 	}
 }
