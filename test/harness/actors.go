@@ -139,7 +139,7 @@ func (s *Subject) isShown(node string) {
 		s.t.Log("SKIPPED: explain-node and the metric of the protected node; kube-controller-manager has neither")
 		return
 	}
-	s.explains(node, protected, fmt.Sprintf("ValidatingAdmissionPolicy '%s'", s.Name))
+	s.Prints([]string{"explain-node", node, s.Set}, protected, fmt.Sprintf("ValidatingAdmissionPolicy '%s'", s.Name))
 	s.Poll("one node is blocked in the metrics", func() error {
 		blocked, err := s.Cluster.Gauge(s.ctx, ManagerComponent, "everynode_set_verdicts", map[string]string{"verdict": "blocked", "namespace": s.Name, "name": s.Set})
 		if err == nil && blocked != 1 {
@@ -149,17 +149,17 @@ func (s *Subject) isShown(node string) {
 	})
 }
 
-// explains waits until explain-node prints all of these words for a node.
-func (s *Subject) explains(node string, words ...string) {
+// Prints runs kubectl everynode until it prints all of these texts: what it reads may be written a moment later.
+func (s *Space) Prints(args []string, all ...string) {
 	s.t.Helper()
-	s.Poll("explain-node has the words", func() error {
-		out, err := s.Plugin("explain-node", node, s.Set)
+	s.Poll("kubectl everynode "+strings.Join(args, " "), func() error {
+		out, err := s.Plugin(args...)
 		if err != nil {
-			return fmt.Errorf("it fails: %w: %s", err, out)
+			return fmt.Errorf("%w:\n%s", err, out)
 		}
-		for _, word := range words {
-			if !strings.Contains(out, word) {
-				return fmt.Errorf("it prints\n%s\nwithout %q", out, word)
+		for _, text := range all {
+			if !strings.Contains(out, text) {
+				return fmt.Errorf("it does not print %q:\n%s", text, out)
 			}
 		}
 		return nil
@@ -233,7 +233,7 @@ func (s *Subject) AWebhookThatDeniesWithoutACode() {
 	s.WaitFor(10*time.Second, "an event has the message", s.says(protected))
 	s.t.Logf("an event had the message after %s", time.Since(began).Round(100*time.Millisecond))
 	if s.Cluster.managed {
-		s.explains(s.Nodes[0], protected)
+		s.Prints([]string{"explain-node", s.Nodes[0], s.Set}, protected)
 		s.t.Logf("explain-node had it after %s", time.Since(began).Round(100*time.Millisecond))
 	}
 	remove()

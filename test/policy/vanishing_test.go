@@ -33,7 +33,7 @@ func TestNodesVanish(t *testing.T) {
 			s.RemoveNode(canary[1])
 			s.Poll("the status reports both", s.gone(2))
 			s.await(v1alpha1.PhaseStalled)
-			s.prints([]string{"status", d.argument()}, "The update had begun on 2 nodes of the wave canary that it has no more: 2 of them do not exist any more")
+			s.Prints([]string{"status", d.argument()}, "The update had begun on 2 nodes of the wave canary that it has no more: 2 of them do not exist any more")
 			s.holds(5*time.Second, "no other node is updated", held)
 			s.plugin("promote", d.argument())
 			s.await(v1alpha1.PhaseComplete)

@@ -4,7 +4,6 @@ package policy
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -27,7 +26,7 @@ func (s *stage) verbs() {
 	s.govern("  waves: [{name: canary, nodes: {count: 1}, soak: 1h, after: [{type: Approval}]}]\n")
 	of := s.dialect.argument()
 	s.reachesTheSoak(harness.Image2)
-	s.prints([]string{"status", of}, "rolloutpolicy/agents: Soaking, wave canary (1 of 2): 1 of 1 nodes updated and available")
+	s.Prints([]string{"status", of}, "rolloutpolicy/agents: Soaking, wave canary (1 of 2): 1 of 1 nodes updated and available")
 	s.explains("wait-soak", "wave remaining (2 of 2)")
 	s.plugin("suspend", of)
 	s.await(v1alpha1.PhaseSuspended)
@@ -36,7 +35,7 @@ func (s *stage) verbs() {
 	s.await(v1alpha1.PhaseSoaking)
 	s.plugin("promote", of)
 	s.await(v1alpha1.PhaseWaitingForApproval)
-	s.prints([]string{"status", of}, "WaitingForApproval", "kubectl everynode approve "+of)
+	s.Prints([]string{"status", of}, "WaitingForApproval", "kubectl everynode approve "+of)
 	s.explains("wait-approval", "kubectl everynode approve "+of)
 	s.plugin("approve", of, "--reason", "the canary is fine")
 	if s.dialect.owned {
@@ -48,7 +47,7 @@ func (s *stage) verbs() {
 	s.reachesTheSoak(harness.Image3)
 	s.plugin("reject", of, "--reason", "a wrong version")
 	s.await(v1alpha1.PhaseRejected)
-	s.prints([]string{"status", of}, "Rejected")
+	s.Prints([]string{"status", of}, "Rejected")
 	s.explains("wait-rejected", "Rejected")
 	s.Wait("only the canary has it", runs(harness.Image3, 1), runOn(harness.Image2, s.Nodes[1:]))
 }
@@ -74,22 +73,5 @@ func (s *stage) reachesTheSoak(image string) {
 // explains expects that explain-node says something about the last node.
 func (s *stage) explains(says ...string) {
 	s.t.Helper()
-	s.prints([]string{"explain-node", s.Nodes[len(s.Nodes)-1], s.dialect.argument()}, says...)
-}
-
-// prints runs kubectl everynode until it prints all that, because the status of the policy is written a moment before that of the set is.
-func (s *stage) prints(args []string, all ...string) {
-	s.t.Helper()
-	s.Poll("kubectl everynode "+strings.Join(args, " "), func() error {
-		out, err := s.Plugin(args...)
-		if err != nil {
-			return fmt.Errorf("%w:\n%s", err, out)
-		}
-		for _, text := range all {
-			if !strings.Contains(out, text) {
-				return fmt.Errorf("it does not print %q:\n%s", text, out)
-			}
-		}
-		return nil
-	})
+	s.Prints([]string{"explain-node", s.Nodes[len(s.Nodes)-1], s.dialect.argument()}, says...)
 }
