@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -135,6 +136,9 @@ func TestAWaveOfNodesThatJoinAndNeverWork(t *testing.T) {
 	for range 5 {
 		w.pass(time.Hour)
 		w.want("", v1alpha1.PhaseRolling, "rest")
+		if b := w.last.Blocking; len(b) != 1 || b[0].Reason != policy.NodesBroken || !strings.HasPrefix(b[0].Message, "None of the 1 nodes of the wave rest had") {
+			t.Errorf("the status must say why nothing goes on: %+v", b)
+		}
 	}
 }
 

@@ -229,6 +229,9 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 		if st.Updated > 0 { // before that, there is nothing to measure
 			r.analyse(k, st)
 		}
+		if st.Nodes == 0 {
+			r.blockBroken(st.Name, absent)
+		}
 		return false
 	}
 	st.RollingSince = nil
@@ -249,6 +252,15 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 	st.Phase, st.Soaked, st.WaitingSince = v1alpha1.WavePassed, nil, nil
 	return true
 }
+
+// blockBroken says why a wave does not go on although it has no node to wait for.
+func (r *run) blockBroken(wave string, nodes int32) {
+	r.block(NodesBroken, fmt.Sprintf("None of the %d nodes of the wave %s had an available pod before the update, so the wave waits until one of them has an available pod of the new revision: "+
+		"repair a node, or change the wave.", nodes, wave))
+}
+
+// NodesBroken is the reason in a status while no node of a wave had an available pod before the update, and none has one of the new revision.
+const NodesBroken = "NodesBroken"
 
 // soaked lets a complete wave soak, and reports whether it has done so for long enough. A clock that is set forward adds nothing, because the time is
 // measured by another clock too; one that is set back, and the time in which no manager looked, make the soak longer. Only the time in which all analyses pass
