@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/apply"
@@ -128,6 +129,9 @@ func (r *run) readPod(ctx context.Context, e sender, a rollout.Action) *corev1.P
 		return nil
 	}
 	e.observe(pod) // this detects an edit that is not needed, because the answer to an earlier one was lost
+	if owner := metav1.GetControllerOfNoCopy(pod); owner == nil || owner.UID != r.job.Owner.UID {
+		return nil // a user or another controller has taken it away from the set, which has not been seen yet
+	}
 	if pod.DeletionTimestamp != nil {
 		return nil
 	}

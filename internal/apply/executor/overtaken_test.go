@@ -4,6 +4,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -30,7 +31,7 @@ func recovered(t *testing.T, s *slowPods, pods int) (*Executor, *Job) {
 	e := executorOf(t, s, pods, "set")
 	e.Events = &record.FakeRecorder{}
 	job := &Job{
-		Key: setKey(0), MayWrite: func() bool { return true }, Others: func() bool { return false }, Batch: 1, Texts: &dialect.Texts{}, Edits: struct{ dialect.Edits }{},
+		Key: setKey(0), Owner: metav1.OwnerReference{UID: "set"}, MayWrite: func() bool { return true }, Others: func() bool { return false }, Batch: 1, Texts: &dialect.Texts{}, Edits: struct{ dialect.Edits }{},
 		Plan: rollout.Plan{Verdicts: make([]rollout.Verdict, pods)},
 	}
 	job.Snapshot.Revisions = []rollout.Revision{{Name: "h1"}, {Name: "h2"}}
@@ -91,6 +92,39 @@ func TestOvertakenEdits(t *testing.T) {
 	}
 	if result, err := e.Run(t.Context(), job); err != nil || !result.Left {
 		t.Errorf("left %v, error %v", result.Left, err)
+	}
+}
+
+// takenPods are pods that somebody has taken away from the set: the first has another owner, the second none.
+type takenPods struct {
+	readyPods
+	edits atomic.Int64
+}
+
+func (p *takenPods) GetSince(ctx context.Context, namespace, name, since string) (*corev1.Pod, error) {
+	pod, err := p.readyPods.GetSince(ctx, namespace, name, since)
+	pod.OwnerReferences[0].UID = "another"
+	if name == "p1" {
+		pod.OwnerReferences = nil
+	}
+	return pod, err
+}
+
+func (p *takenPods) Patch(context.Context, PodPatch) (*corev1.Pod, error) {
+	p.edits.Add(1)
+	return nil, errors.New("the pod is not of the set")
+}
+
+// TestPodsThatWereTakenAway: a pod that is not of the set any more is not edited, although that has not been seen yet.
+func TestPodsThatWereTakenAway(t *testing.T) {
+	e, job := recovered(t, &slowPods{}, 2)
+	pods := &takenPods{}
+	e.Pods, job.Edits = pods, oneEdit{}
+	for i := range job.Snapshot.Nodes {
+		job.Plan.Actions = append(job.Plan.Actions, rollout.Action{Kind: rollout.Prepare, Node: i, Pod: fmt.Sprint("p", i), UID: string(uidOf(i)), Reason: rollout.Preparing})
+	}
+	if _, err := e.Run(t.Context(), job); err != nil || pods.edits.Load() != 0 {
+		t.Errorf("%d edits were sent, error %v", pods.edits.Load(), err)
 	}
 }
 
