@@ -22,6 +22,7 @@ import (
 	"everynode.dev/everynode/internal/cli/podselector"
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/placement"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 const long = `Explain why a node has, lacks or keeps a pod of a daemon set: whether a pod must run there, and by which rule of the template; the
@@ -100,7 +101,7 @@ func one(ctx context.Context, o *options.Options, node, arg string) error {
 	}
 	s := subject{o: o, m: m, at: at, node: object, pulls: inspect.AwaitImages(ctx, clients, m)(node)}
 	e := s.explain()
-	e.Warnings = inspect.Warnings(ctx, o, clients, inspect.About{Set: set, Node: node})
+	e.Warnings = inspect.Warnings(ctx, o, clients, inspect.About{Set: set, Node: node, Acting: m.Plan.Verdicts[at].Kind.Group() == rollout.GroupActing})
 	if text := installed.Unread(ctx, clients.Kubernetes, set.Object); text != "" {
 		o.Note("%s", text)
 	}

@@ -124,6 +124,28 @@ func TestRefusedByAPolicy(t *testing.T) {
 	}
 }
 
+// TestRefusedLikeOthers: equal messages about different nodes become one event, which has the name of the first of them.
+func TestRefusedLikeOthers(t *testing.T) {
+	roll := fakecluster.Roll{Name: "agent", Letters: "u--"}
+	event := func(name string, count int32) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: map[string]string{everynode.EventNode: "node-3"}},
+			InvolvedObject: corev1.ObjectReference{UID: roll.UID()}, Type: corev1.EventTypeWarning, Reason: "FailedCreate",
+			Count: count, LastTimestamp: metav1.NewTime(fakecluster.Now().Add(-time.Minute)), Message: "Error creating: denied " + name,
+		}
+	}
+	for node, want := range map[string]bool{"node-1": false, "node-2": true} { // the first has its pod
+		cluster := fakecluster.New(t, append(roll.Objects(t), event("once", 1), event("twice", 2))...)
+		if err := cluster.Run(t, explain.New, node, "agent"); err != nil {
+			t.Fatal(err)
+		}
+		out := cluster.Out.String()
+		if strings.Contains(out, "1m00s ago: FailedCreate: Error creating: denied twice (first about node-3)") != want || strings.Contains(out, "once") {
+			t.Errorf("%s: got\n%s", node, out)
+		}
+	}
+}
+
 // A node that is gone is still known to the sets that have pods there.
 func TestNodeThatIsGone(t *testing.T) {
 	objects := fakecluster.Roll{Name: "agent", Letters: "uou"}.Objects(t)

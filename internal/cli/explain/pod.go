@@ -120,7 +120,7 @@ func table(w io.Writer, o *options.Options, e *Explanation) error {
 		rows = append(rows, []string{"problem", p})
 	}
 	for _, v := range e.Warnings {
-		rows = append(rows, []string{"warning", fmt.Sprintf("%s ago: %s: %s", view.Duration(o.Now().Sub(v.Last)), v.Reason, v.Message)})
+		rows = append(rows, []string{"warning", fmt.Sprintf("%s ago: %s", view.Duration(o.Now().Sub(v.Last)), v)})
 	}
 	for _, n := range e.Notes {
 		rows = append(rows, []string{"note", n})

@@ -4,6 +4,7 @@ package inspect
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,11 +17,21 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// Warning is a warning event of a controller about a set.
+// Warning is a warning event of a controller about a set. Others is the first node that it was about, if that is not the node that was asked about: it came
+// again, for the same node or for others.
 type Warning struct {
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
 	Last    time.Time `json:"last"`
+	Others  string    `json:"others,omitempty"`
+}
+
+// String is the text without the time.
+func (w Warning) String() string {
+	if w.Others != "" {
+		return fmt.Sprintf("%s: %s (first about %s)", w.Reason, w.Message, w.Others)
+	}
+	return fmt.Sprintf("%s: %s", w.Reason, w.Message)
 }
 
 // fresh is the maximum age of a warning that is shown, mostWarnings their maximum number.
@@ -29,10 +40,12 @@ const (
 	mostWarnings = 3
 )
 
-// About selects warnings: those of a set and, with a node, none about other nodes.
+// About selects warnings: those of a set and, with a node, none about other nodes. Acting is whether something is done for that node now. Then warnings about
+// other nodes that came again count too, because equal messages about different nodes become one event, which has the name of the first.
 type About struct {
-	Set  *resolver.Set
-	Node string
+	Set    *resolver.Set
+	Node   string
+	Acting bool
 }
 
 // Warnings returns the newest warnings of the last hour about a set, newest first: only the controller knows which
@@ -47,13 +60,17 @@ func Warnings(ctx context.Context, o *options.Options, c *options.Clients, about
 	var warnings []Warning
 	for i := range list {
 		e := &list[i]
-		if of := e.Annotations[everynode.EventNode]; of != "" && node != "" && of != node {
+		others := e.Annotations[everynode.EventNode]
+		if node == "" || others == node {
+			others = ""
+		}
+		if others != "" && (!about.Acting || occurrences(e) == 1) {
 			continue
 		}
 		if e.Type != corev1.EventTypeWarning || o.Now().Sub(lastSeen(e)) > fresh {
 			continue
 		}
-		warnings = append(warnings, Warning{Reason: e.Reason, Message: e.Message, Last: lastSeen(e)})
+		warnings = append(warnings, Warning{Reason: e.Reason, Message: e.Message, Last: lastSeen(e), Others: others})
 	}
 	slices.SortStableFunc(warnings, func(a, b Warning) int { return b.Last.Compare(a.Last) })
 	return warnings[:min(len(warnings), mostWarnings)]
@@ -77,11 +94,7 @@ func Events(ctx context.Context, c *options.Clients, set *resolver.Set, most int
 	events := []Event{}
 	for i := range list {
 		e := &list[i]
-		count := max(e.Count, 1)
-		if e.Series != nil {
-			count = e.Series.Count
-		}
-		events = append(events, Event{Type: e.Type, Reason: e.Reason, Message: e.Message, Count: count, Last: lastSeen(e)})
+		events = append(events, Event{Type: e.Type, Reason: e.Reason, Message: e.Message, Count: occurrences(e), Last: lastSeen(e)})
 	}
 	slices.SortStableFunc(events, func(a, b Event) int { return b.Last.Compare(a.Last) })
 	return events[:min(len(events), most)], nil
@@ -96,6 +109,13 @@ func eventsAbout(ctx context.Context, c *options.Clients, set *resolver.Set, sel
 		return nil, options.Explain(err, options.Request{Verb: "list", Resource: corev1.Resource("events"), Namespace: set.Namespace()})
 	}
 	return slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return e.InvolvedObject.UID != uid }), nil
+}
+
+func occurrences(e *corev1.Event) int32 {
+	if e.Series != nil {
+		return e.Series.Count
+	}
+	return max(e.Count, 1)
 }
 
 func lastSeen(e *corev1.Event) time.Time {

@@ -139,7 +139,7 @@ func (s *status) screen(w io.Writer, sight *inspect.Observation, r *inspect.Repo
 		}
 	}
 	for _, e := range r.Warnings {
-		fmt.Fprintf(&b, "warning %s ago: %s: %s\n", view.Duration(s.Now().Sub(e.Last)), e.Reason, options.Printable(e.Message))
+		fmt.Fprintf(&b, "warning %s ago: %s\n", view.Duration(s.Now().Sub(e.Last)), options.Printable(e.String()))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("printing: %w", err)
