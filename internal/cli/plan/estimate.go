@@ -46,7 +46,8 @@ func (f *prediction) learned() (d everynode.Durations) {
 
 // neverMeasured reports whether the manager measures no update of the set, because another controller keeps the pods and no policy updates them.
 func (f *prediction) neverMeasured() bool {
-	return f.view.Workload.Set.ExternalController && f.view.Workload.Plain != nil
+	w := f.view.Workload
+	return w.Set.ExternalController && w.ByPolicy == nil
 }
 
 // learn replaces an assumption by what was measured.

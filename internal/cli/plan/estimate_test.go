@@ -124,7 +124,7 @@ func TestEstimateOfPodsOfAnotherController(t *testing.T) {
 	if got := f.estimate().Source; got != neverMeasured {
 		t.Errorf("the source is %q, wanted %q", got, neverMeasured)
 	}
-	f.view.Workload.Plain = nil // a policy updates the pods
+	f.view.Workload.ByPolicy = &rollout.Set{} // a policy updates the pods
 	if got := f.learned(); got.Stop.Pods != 5 {
 		t.Errorf("where a policy updates the pods it reads %+v", got)
 	}
