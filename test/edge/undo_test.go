@@ -107,6 +107,13 @@ func TestSmokeUndo(t *testing.T) {
 	u.Wait("the set runs", runs(harness.Image, u.Nodes), ready(undoNodes))
 	u.kubectl(undoes, "apply", "-f", "-")
 	committed := u.await(v1alpha1.PhaseComplete, "").CommittedRevision
+	u.Poll("the manager has seen that all pods are available", func() error { // else the nodes count as broken before
+		n, err := c.Gauge(t.Context(), harness.ManagerComponent, "everynode_set_nodes", map[string]string{"number": "available"})
+		if err == nil && n != undoNodes {
+			err = fmt.Errorf("it has seen %v", n)
+		}
+		return err
+	})
 	before := u.template()
 	recorder := u.Observe(set)
 
