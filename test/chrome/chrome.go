@@ -89,7 +89,7 @@ func (b *Browser) listen(event any) {
 	case *runtime.EventExceptionThrown:
 		b.Complain(e.ExceptionDetails.Text)
 	case *log.EventEntryAdded:
-		b.Complain(e.Entry.Text)
+		b.Complain(strings.TrimSpace(e.Entry.Text + " " + e.Entry.URL))
 	}
 }
 

@@ -18,6 +18,9 @@ import (
 // pictures is where TestBrowser writes screenshots.
 var pictures = flag.String("pictures", "", "the directory where screenshots are written; none without it")
 
+// icon is the path of an icon that browsers ask for, and the site has none.
+const icon = "/favicon.ico"
+
 // browse starts the browser. What the site asks of another host, or does not find, is a complaint.
 func browse(t *testing.T) *chrome.Browser {
 	t.Helper()
@@ -29,7 +32,7 @@ func browse(t *testing.T) *chrome.Browser {
 				b.Complain("it asks for " + e.Request.URL)
 			}
 		case *network.EventResponseReceived:
-			if e.Response.Status >= 400 && !strings.HasSuffix(e.Response.URL, "/favicon.ico") {
+			if e.Response.Status >= 400 && !strings.HasSuffix(e.Response.URL, icon) {
 				b.Complain(fmt.Sprintf("%s answers %d", e.Response.URL, e.Response.Status))
 			}
 		}
@@ -80,5 +83,5 @@ func TestBrowser(t *testing.T) {
 		`[...document.querySelectorAll(".VPLocalSearchBox .result")].some((r) => r.href.includes("/node-api.html") || r.href.includes("/security.html"))`)...)
 	b.Picture(*pictures, "site-search", height)
 	b.Does("a result", untils(`(`+result+`.click(), true)`, `!location.pathname.endsWith("getting-started.html")`, `document.querySelector("h1")`)...)
-	b.Quiet()
+	b.Quiet(icon)
 }

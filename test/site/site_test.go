@@ -143,5 +143,5 @@ func TestVersions(t *testing.T) {
 	b.Does("a version", visits(url+"v0.10.0/new.html", heading("New in this version"))...)
 	b.Does("another version", untils(choose("v0.9.0"), at("v0.9.0/"), heading("Documentation"))...)
 	b.Does("a version", visits(url+"next/repository/config/hidden.yaml.html", heading(".hidden.yaml"), "document.querySelector('pre').innerText.includes('text: \"```\"')")...)
-	b.Quiet()
+	b.Quiet(icon)
 }
