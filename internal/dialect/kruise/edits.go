@@ -249,13 +249,12 @@ func imageChanges(p *corev1.Pod, wanted map[string]string) (patch map[string]any
 			continue
 		}
 		now, image := before(p, name)
-		last, underWay := pending[name]
-		if underWay && now.ContainerID != "" && sameImage(image, want) {
+		if now.ContainerID != "" && now.ContainerID == pending[name].ContainerID && sameImage(image, want) {
 			// Changed back before the node has reported it: the container stays, unless the node has started the change and is about to report that.
 			waits[name] = kruise.InPlaceContainer{Superseded: true}
 			continue
 		}
-		if underWay {
+		if last, underWay := pending[name]; underWay {
 			now.Superseded = last.Superseded || last.ContainerID == "" || now.ContainerID == "" || last.ContainerID == now.ContainerID
 		}
 		if _, underWay := restarting[name]; underWay {

@@ -77,17 +77,6 @@ func TestAChangeIsSuperseded(t *testing.T) {
 		inPlace(t, with(p, runs("c-2", "a:2")), rollout.InPlacePatched)
 		inPlace(t, with(p, runs("c-3", "a:3")), rollout.InPlaceArrived)
 	})
-	t.Run("by its undoing, before the first report of the container", func(t *testing.T) {
-		p := with(started(), func(p *corev1.Pod) { p.Status.ContainerStatuses = nil })
-		p = apply(t, p, e.Patch(p, images(t, "a:2", "a:3", "c"), after(2)))
-		p = with(p, func(p *corev1.Pod) { p.Status.ContainerStatuses = pod().Status.ContainerStatuses })
-		p = with(p, runs("c-1", "a:2")) // made before the node came to the last change
-		p = apply(t, p, e.Patch(p, images(t, "a:3", "a:2", "b"), after(3)))
-		inPlace(t, with(p, runs("c-1", "a:2")), rollout.InPlaceArrived) // and it stays
-		late := with(p, runs("c-2", "a:3"))
-		inPlace(t, late, rollout.InPlacePatched)
-		inPlace(t, with(late, runs("c-3", "a:2")), rollout.InPlaceArrived)
-	})
 	t.Run("by its undoing after the node came to it", func(t *testing.T) {
 		p := remake(started(), "c-2")
 		p = apply(t, p, e.Patch(p, images(t, "a:2", "a:1", "old"), after(2)))
