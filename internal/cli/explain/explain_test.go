@@ -128,19 +128,27 @@ func TestRefusedByAPolicy(t *testing.T) {
 func TestRefusedLikeOthers(t *testing.T) {
 	roll := fakecluster.Roll{Name: "agent", Letters: "u--"}
 	event := func(name string, count int32) *corev1.Event {
+		node, reason := "node-3", "FailedCreate"
+		switch name {
+		case "own":
+			node = "node-2"
+		case "deleting":
+			reason = "FailedDelete"
+		}
 		return &corev1.Event{
-			ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: map[string]string{everynode.EventNode: "node-3"}},
-			InvolvedObject: corev1.ObjectReference{UID: roll.UID()}, Type: corev1.EventTypeWarning, Reason: "FailedCreate",
+			ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: map[string]string{everynode.EventNode: node}},
+			InvolvedObject: corev1.ObjectReference{UID: roll.UID()}, Type: corev1.EventTypeWarning, Reason: reason,
 			Count: count, LastTimestamp: metav1.NewTime(fakecluster.Now().Add(-time.Minute)), Message: "Error creating: denied " + name,
 		}
 	}
 	for node, want := range map[string]bool{"node-1": false, "node-2": true} { // the first has its pod
-		cluster := fakecluster.New(t, append(roll.Objects(t), event("once", 1), event("twice", 2))...)
+		cluster := fakecluster.New(t, append(roll.Objects(t), event("once", 1), event("deleting", 2), event("a", 3), event("b", 3), event("c", 2), event("own", 1))...)
 		if err := cluster.Run(t, explain.New, node, "agent"); err != nil {
 			t.Fatal(err)
 		}
 		out := cluster.Out.String()
-		if strings.Contains(out, "1m00s ago: FailedCreate: Error creating: denied twice (first about node-3)") != want || strings.Contains(out, "once") {
+		if strings.Contains(out, "1m00s ago: FailedCreate: Error creating: denied a (first for node-3)") != want || strings.Contains(out, "denied own") != want ||
+			strings.Index(out, "denied own") > strings.Index(out, "denied a") || strings.Contains(out, "once") || strings.Contains(out, "deleting") {
 			t.Errorf("%s: got\n%s", node, out)
 		}
 	}

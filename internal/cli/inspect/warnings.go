@@ -3,6 +3,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/dialect/base"
 )
 
 // Warning is a warning event of a controller about a set. Others is the first node that it was about, if that is not the node that was asked about: it came
@@ -29,7 +31,7 @@ type Warning struct {
 // String is the text without the time.
 func (w Warning) String() string {
 	if w.Others != "" {
-		return fmt.Sprintf("%s: %s (first about %s)", w.Reason, w.Message, w.Others)
+		return fmt.Sprintf("%s: %s (first for %s)", w.Reason, w.Message, w.Others)
 	}
 	return fmt.Sprintf("%s: %s", w.Reason, w.Message)
 }
@@ -40,12 +42,12 @@ const (
 	mostWarnings = 3
 )
 
-// About selects warnings: those of a set and, with a node, none about other nodes. Acting is whether something is done for that node now. Then warnings about
-// other nodes that came again count too, because equal messages about different nodes become one event, which has the name of the first.
+// About selects warnings: those of a set and, with a node, none about other nodes. Creating is whether a pod is to be created on that node now. Then warnings about
+// pods that could not be created elsewhere count too, if they came again: equal messages about different nodes become one event, which has the name of the first.
 type About struct {
-	Set    *resolver.Set
-	Node   string
-	Acting bool
+	Set      *resolver.Set
+	Node     string
+	Creating bool
 }
 
 // Warnings returns the newest warnings of the last hour about a set, newest first: only the controller knows which
@@ -64,7 +66,7 @@ func Warnings(ctx context.Context, o *options.Options, c *options.Clients, about
 		if node == "" || others == node {
 			others = ""
 		}
-		if others != "" && (!about.Acting || occurrences(e) == 1) {
+		if others != "" && (!about.Creating || e.Reason != base.ReasonFailedCreate || occurrences(e) == 1) {
 			continue
 		}
 		if e.Type != corev1.EventTypeWarning || o.Now().Sub(lastSeen(e)) > fresh {
@@ -72,7 +74,8 @@ func Warnings(ctx context.Context, o *options.Options, c *options.Clients, about
 		}
 		warnings = append(warnings, Warning{Reason: e.Reason, Message: e.Message, Last: lastSeen(e), Others: others})
 	}
-	slices.SortStableFunc(warnings, func(a, b Warning) int { return b.Last.Compare(a.Last) })
+	own := func(w Warning) int { return min(len(w.Others), 1) } // those of the node itself are first
+	slices.SortStableFunc(warnings, func(a, b Warning) int { return cmp.Or(own(a)-own(b), b.Last.Compare(a.Last)) })
 	return warnings[:min(len(warnings), mostWarnings)]
 }
 
