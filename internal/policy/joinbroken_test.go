@@ -136,7 +136,7 @@ func TestAWaveOfNodesThatJoinAndNeverWork(t *testing.T) {
 	for range 5 {
 		w.pass(time.Hour)
 		w.want("", v1alpha1.PhaseRolling, "rest")
-		if b := w.last.Blocking; len(b) != 1 || b[0].Reason != policy.NodesBroken || !strings.HasPrefix(b[0].Message, "None of the 1 nodes of the wave rest had") {
+		if b := w.last.Blocking; len(b) != 1 || b[0].Reason != policy.NodesLeftOut || !strings.HasPrefix(b[0].Message, "Each node of the wave rest (1) is left out now") {
 			t.Errorf("the status must say why nothing goes on: %+v", b)
 		}
 	}

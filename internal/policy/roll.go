@@ -230,7 +230,7 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 			r.analyse(k, st)
 		}
 		if st.Nodes == 0 {
-			r.blockBroken(st.Name, absent)
+			r.blockLeftOut(st.Name, absent)
 		}
 		return false
 	}
@@ -253,14 +253,14 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 	return true
 }
 
-// blockBroken says why a wave does not go on although it has no node to wait for.
-func (r *run) blockBroken(wave string, nodes int32) {
-	r.block(NodesBroken, fmt.Sprintf("None of the %d nodes of the wave %s had an available pod before the update, so the wave waits until one of them has an available pod of the new revision: "+
-		"repair a node, or change the wave.", nodes, wave))
+// blockLeftOut says why a wave does not go on although it waits for no node.
+func (r *run) blockLeftOut(wave string, nodes int32) {
+	r.block(NodesLeftOut, fmt.Sprintf("Each node of the wave %s (%d) is left out now, because its pod was not available before the update, or because the node is not ready. "+
+		"The wave goes on when one of them has an available pod of the new revision: repair a node, or change the wave.", wave, nodes))
 }
 
-// NodesBroken is the reason in a status while no node of a wave had an available pod before the update, and none has one of the new revision.
-const NodesBroken = "NodesBroken"
+// NodesLeftOut is the reason in a status while all nodes of a wave are left out, so that nothing shows that the revision works.
+const NodesLeftOut = "NodesLeftOut"
 
 // soaked lets a complete wave soak, and reports whether it has done so for long enough. A clock that is set forward adds nothing, because the time is
 // measured by another clock too; one that is set back, and the time in which no manager looked, make the soak longer. Only the time in which all analyses pass
