@@ -101,8 +101,7 @@ func one(ctx context.Context, o *options.Options, node, arg string) error {
 	}
 	s := subject{o: o, m: m, at: at, node: object, pulls: inspect.AwaitImages(ctx, clients, m)(node)}
 	e := s.explain()
-	kind := m.Plan.Verdicts[at].Kind
-	e.Warnings = inspect.Warnings(ctx, o, clients, inspect.About{Set: set, Node: node, Creating: kind == rollout.Creating || kind == rollout.Surging})
+	e.Warnings = inspect.Warnings(ctx, o, clients, inspect.About{Set: set, Node: node, Acting: m.Plan.Verdicts[at].Kind.Group() == rollout.GroupActing})
 	if text := installed.Unread(ctx, clients.Kubernetes, set.Object); text != "" {
 		o.Note("%s", text)
 	}

@@ -42,12 +42,12 @@ const (
 	mostWarnings = 3
 )
 
-// About selects warnings: those of a set and, with a node, none about other nodes. Creating is whether a pod is to be created on that node now. Then warnings about
+// About selects warnings: those of a set and, with a node, none about other nodes. Acting is whether something is done for that node now. Then warnings about
 // pods that could not be created elsewhere count too, if they came again: equal messages about different nodes become one event, which has the name of the first.
 type About struct {
-	Set      *resolver.Set
-	Node     string
-	Creating bool
+	Set    *resolver.Set
+	Node   string
+	Acting bool
 }
 
 // Warnings returns the newest warnings of the last hour about a set, newest first: only the controller knows which
@@ -66,7 +66,7 @@ func Warnings(ctx context.Context, o *options.Options, c *options.Clients, about
 		if node == "" || others == node {
 			others = ""
 		}
-		if others != "" && (!about.Creating || e.Reason != base.ReasonFailedCreate || occurrences(e) == 1) {
+		if others != "" && (!about.Acting || e.Reason != base.ReasonFailedCreate || occurrences(e) == 1) {
 			continue
 		}
 		if e.Type != corev1.EventTypeWarning || o.Now().Sub(lastSeen(e)) > fresh {
