@@ -19,19 +19,19 @@ import (
 	"everynode.dev/everynode/internal/dialect/base"
 )
 
-// Warning is a warning event of a controller about a set. Others is the first node that it was about, if that is not the node that was asked about: it came
+// Warning is a warning event of a controller about a set. FirstNode is the first node that it was about, if that is not the node that was asked about: it came
 // again, for the same node or for others.
 type Warning struct {
-	Reason  string    `json:"reason"`
-	Message string    `json:"message"`
-	Last    time.Time `json:"last"`
-	Others  string    `json:"others,omitempty"`
+	Reason    string    `json:"reason"`
+	Message   string    `json:"message"`
+	Last      time.Time `json:"last"`
+	FirstNode string    `json:"firstNode,omitempty"`
 }
 
 // String is the text without the time.
 func (w Warning) String() string {
-	if w.Others != "" {
-		return fmt.Sprintf("%s: %s (first for %s)", w.Reason, w.Message, w.Others)
+	if w.FirstNode != "" {
+		return fmt.Sprintf("%s: %s (first for %s)", w.Reason, w.Message, w.FirstNode)
 	}
 	return fmt.Sprintf("%s: %s", w.Reason, w.Message)
 }
@@ -50,7 +50,7 @@ type About struct {
 	Acting bool
 }
 
-// Warnings returns the newest warnings of the last hour about a set, newest first: only the controller knows which
+// Warnings returns the newest warnings of the last hour about a set, those of the node first, then newest first: only the controller knows which
 // requests were rejected, and reports that in events. Warnings are optional: without the right to read events, there
 // are none.
 func Warnings(ctx context.Context, o *options.Options, c *options.Clients, about About) []Warning {
@@ -62,20 +62,20 @@ func Warnings(ctx context.Context, o *options.Options, c *options.Clients, about
 	var warnings []Warning
 	for i := range list {
 		e := &list[i]
-		others := e.Annotations[everynode.EventNode]
-		if node == "" || others == node {
-			others = ""
+		first := e.Annotations[everynode.EventNode]
+		if node == "" || first == node {
+			first = ""
 		}
-		if others != "" && (!about.Acting || e.Reason != base.ReasonFailedCreate || occurrences(e) == 1) {
+		if first != "" && (!about.Acting || e.Reason != base.ReasonFailedCreate || occurrences(e) == 1) {
 			continue
 		}
 		if e.Type != corev1.EventTypeWarning || o.Now().Sub(lastSeen(e)) > fresh {
 			continue
 		}
-		warnings = append(warnings, Warning{Reason: e.Reason, Message: e.Message, Last: lastSeen(e), Others: others})
+		warnings = append(warnings, Warning{Reason: e.Reason, Message: e.Message, Last: lastSeen(e), FirstNode: first})
 	}
-	own := func(w Warning) int { return min(len(w.Others), 1) } // those of the node itself are first
-	slices.SortStableFunc(warnings, func(a, b Warning) int { return cmp.Or(own(a)-own(b), b.Last.Compare(a.Last)) })
+	elsewhere := func(w Warning) int { return min(len(w.FirstNode), 1) }
+	slices.SortStableFunc(warnings, func(a, b Warning) int { return cmp.Or(elsewhere(a)-elsewhere(b), b.Last.Compare(a.Last)) })
 	return warnings[:min(len(warnings), mostWarnings)]
 }
 
