@@ -95,7 +95,7 @@ func TestOvertakenEdits(t *testing.T) {
 	}
 }
 
-// takenPods are pods that somebody has taken away from the set: the first has another owner, the second none.
+// takenPods are pods that were taken away from the set: the first has another owner, the second none.
 type takenPods struct {
 	readyPods
 	edits atomic.Int64
