@@ -31,7 +31,7 @@ func TestAChangeIsSuperseded(t *testing.T) {
 		first := with(p, runs("c-2", "a:2"))
 		inPlace(t, first, rollout.InPlacePatched) // the node has only come to the first change
 		if f := kruise.Facts(first); f.ArrivesBy == 0 {
-			t.Error("nobody can tell for sure what a node calls an image, so this must not be waited for without end")
+			t.Error("it is not certain how a node names an image, so this wait must end")
 		}
 		inPlace(t, with(p, runs("c-2", "a:3")), rollout.InPlaceArrived)
 		inPlace(t, with(p, runs("c-3", "a:3")), rollout.InPlaceArrived)
@@ -59,18 +59,18 @@ func TestAChangeIsSuperseded(t *testing.T) {
 		if p.Spec.Containers[0].Image != "a:1" {
 			t.Fatalf("image %s", p.Spec.Containers[0].Image)
 		}
-		inPlace(t, p, rollout.InPlaceArrived) // the kubelet has no reason to make the container anew
+		inPlace(t, p, rollout.InPlaceArrived) // the kubelet has no reason to recreate the container
 		p.Generation, p.Status.ObservedGeneration = 4, 3
 		inPlace(t, p, rollout.InPlacePatched)
 		late := with(p, runs("c-2", "a:2"))
-		inPlace(t, late, rollout.InPlacePatched) // it had come to the first change, and had not told
+		inPlace(t, late, rollout.InPlacePatched) // it had started the first change, and had not reported that
 		inPlace(t, with(late, runs("c-3", "a:1")), rollout.InPlaceArrived)
 		inPlace(t, with(p, runs("c-1", "a:1")), rollout.InPlaceArrived)
 		redone := apply(t, p, e.Patch(p, images(t, "a:1", "a:2", "b"), after(3)))
 		inPlace(t, with(redone, runs("c-1", "a:1")), rollout.InPlacePatched)
 		inPlace(t, with(redone, runs("c-2", "a:2")), rollout.InPlaceArrived)
 	})
-	t.Run("while no container is told of", func(t *testing.T) {
+	t.Run("while no container is reported", func(t *testing.T) {
 		p := with(started(), func(p *corev1.Pod) { p.Status.ContainerStatuses = nil })
 		p = apply(t, p, e.Patch(p, images(t, "a:2", "a:3", "c"), after(2)))
 		p = with(p, func(p *corev1.Pod) { p.Status.ContainerStatuses = pod().Status.ContainerStatuses })
