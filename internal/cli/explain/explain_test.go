@@ -132,7 +132,7 @@ func TestRefusedLikeOthers(t *testing.T) {
 		switch name {
 		case "own":
 			node = "node-2"
-		case "deleting":
+		case "0-deleting":
 			reason = "FailedDelete"
 		}
 		return &corev1.Event{
@@ -142,7 +142,7 @@ func TestRefusedLikeOthers(t *testing.T) {
 		}
 	}
 	for node, want := range map[string]bool{"node-1": false, "node-2": true} { // the first has its pod
-		cluster := fakecluster.New(t, append(roll.Objects(t), event("once", 1), event("deleting", 2), event("a", 3), event("b", 3), event("c", 2), event("own", 1))...)
+		cluster := fakecluster.New(t, append(roll.Objects(t), event("0-once", 1), event("0-deleting", 2), event("a", 3), event("b", 3), event("c", 2), event("own", 1))...)
 		if err := cluster.Run(t, explain.New, node, "agent"); err != nil {
 			t.Fatal(err)
 		}
