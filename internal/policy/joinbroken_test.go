@@ -142,6 +142,20 @@ func TestAWaveOfNodesThatJoinAndNeverWork(t *testing.T) {
 	}
 }
 
+// TestAWaveOfNodesThatAreDown: their pods were available before, so the status must not claim that these alone are broken.
+func TestAWaveOfNodesThatAreDown(t *testing.T) {
+	w := newWorld(t, "{unreachableAfter: 1m, waves: [{name: canary, nodes: {count: 2}}]}")
+	w.pass(0)
+	for _, name := range []string{"a", "b"} {
+		w.node(name).Ready, w.node(name).Since = false, w.s.Now
+	}
+	w.pass(time.Hour) // since then it is known
+	w.pass(time.Hour)
+	if b := w.out.Status.Blocking; len(b) != 1 || b[0].Reason != policy.NodesLeftOut || !strings.Contains(b[0].Message, "or because the node is not ready") {
+		t.Errorf("the status must say why nothing goes on: %+v", b)
+	}
+}
+
 // A node that joins before its wave begins gets the committed revision, which does not work there either; with joiningNodes: Latest, it gets the new one at once.
 func TestANodeThatJoinsBeforeItsWaveAndNeverWorks(t *testing.T) {
 	for joining, revision := range map[string]int{"Stable": 0, "Latest": 1} {
