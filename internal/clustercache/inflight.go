@@ -139,7 +139,7 @@ func (x *Index) InDoubt(uid types.UID) bool {
 	return p != nil && p.writes.EditBy() != 0
 }
 
-// Differed is how many edits of the pod in a row were refused because another client had changed it.
+// Differed is how many writes of the pod were refused because another client had changed it, since the last edit of it that took effect.
 func (x *Index) Differed(uid types.UID) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	api "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/openyurt"
@@ -44,11 +45,11 @@ func (f podsOf) Create(ctx context.Context, u *unstructured.Unstructured) (*core
 	})
 }
 
-func (f podsOf) Delete(ctx context.Context, space, name string, uid types.UID) error {
+func (f podsOf) Delete(ctx context.Context, space, name string, only metav1.Preconditions) error {
 	_, err := f.m.ask(&request{
 		text: words("deletes %s", f.m.nameOf(name)), write: true, ofPod: true, slow: f.slow, of: decidedIn(ctx), peerPass: peerPassIn(ctx),
-		action: action{verb: "delete", pod: name, uid: string(uid), namespace: space},
-		commit: func() (any, error) { return nil, f.m.s.w.deletePod(name, uid) },
+		action: action{verb: "delete", pod: name, uid: string(ptr.Deref(only.UID, "")), namespace: space},
+		commit: func() (any, error) { return nil, f.m.s.w.deletePod(name, only) },
 	})
 	return err
 }

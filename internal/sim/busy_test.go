@@ -5,6 +5,7 @@ package sim
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -93,7 +94,7 @@ type hanging struct {
 	turn chan struct{}
 }
 
-func (h hanging) Delete(context.Context, string, string, types.UID) error {
+func (h hanging) Delete(context.Context, string, string, metav1.Preconditions) error {
 	<-h.turn
 	return nil
 }

@@ -256,14 +256,16 @@ func (w *world) getPod(name string) (any, error) {
 	return nil, apierrors.NewNotFound(podResource("pods"), name)
 }
 
-// deletePod is what the API server does with a DELETE that has a UID as precondition.
-func (w *world) deletePod(name string, uid types.UID) error {
+// deletePod is what the API server does with a DELETE that has preconditions.
+func (w *world) deletePod(name string, only metav1.Preconditions) error {
 	p := w.pod(name)
 	switch {
 	case p == nil:
 		return apierrors.NewNotFound(podResource("pods"), name)
-	case p.UID != uid:
+	case only.UID != nil && p.UID != *only.UID:
 		return apierrors.NewConflict(podResource("pods"), name, errors.New("the UID differs"))
+	case only.ResourceVersion != nil && p.ResourceVersion != *only.ResourceVersion:
+		return apierrors.NewConflict(podResource("pods"), name, errors.New("the resourceVersion differs"))
 	}
 	w.endPod(p, grace)
 	return nil

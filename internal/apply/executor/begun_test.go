@@ -10,8 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/rollout"
@@ -30,7 +30,7 @@ func (b *begunPods) Create(_ context.Context, u *unstructured.Unstructured) (*co
 	return &corev1.Pod{}, b.answer
 }
 
-func (b *begunPods) Delete(context.Context, string, string, types.UID) error {
+func (b *begunPods) Delete(context.Context, string, string, metav1.Preconditions) error {
 	s, _, _ := b.index.Snapshot(setKey(0), clustercache.History{Update: rollout.NoRevision, Generation: -1}, 0)
 	b.begun = s.Nodes[0].Pods[0].Deleting
 	return b.answer

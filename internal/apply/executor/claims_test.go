@@ -42,7 +42,9 @@ func (s *slowPods) answer(ctx context.Context) error {
 	return s.err
 }
 
-func (s *slowPods) Delete(ctx context.Context, _, _ string, _ types.UID) error { return s.answer(ctx) }
+func (s *slowPods) Delete(ctx context.Context, _, _ string, _ metav1.Preconditions) error {
+	return s.answer(ctx)
+}
 
 func (s *slowPods) Get(ctx context.Context, _, name string) (*corev1.Pod, error) {
 	if err := s.answer(ctx); err != nil {

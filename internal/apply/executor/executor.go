@@ -15,7 +15,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -172,8 +171,8 @@ func firstOf(errs []error) []error {
 // deleteOne carries out a delete, of which the index knows already.
 func (r *run) deleteOne(ctx context.Context, e sender, i int) {
 	a := r.job.Plan.Actions[i]
-	uid, kind, node := types.UID(a.UID), slowKind{r.job.Key, verbDelete}, r.job.Snapshot.Nodes[a.Node].Name
-	w := inflight.Write{Verb: inflight.Delete, UID: uid}
+	d, kind, node := r.deletion(a), slowKind{r.job.Key, verbDelete}, r.job.Snapshot.Nodes[a.Node].Name
+	w := inflight.Write{Verb: inflight.Delete, UID: d.uid}
 	if !r.job.MayWrite() {
 		e.Index.Resolve(w, inflight.NoEffect)
 		return
@@ -182,16 +181,16 @@ func (r *run) deleteOne(ctx context.Context, e sender, i int) {
 		r.deleteSlowly(ctx, a)
 		return
 	}
-	err := e.send(ctx, verbDelete, func() error { return e.Pods.Delete(ctx, e.key.Namespace, a.Pod, uid) })
+	err := e.send(ctx, verbDelete, func() error { return d.send(ctx, e.Pods) })
 	if errors.Is(err, errLate) {
 		e.Index.Resolve(w, inflight.NoEffect)
 		r.leaveForNextPass()
 		return
 	}
-	answer, err := e.ofDelete(ctx, a.Pod, uid, err)
+	answer, err := d.meaning(ctx, err)
 	e.Slow.heard(kind, node, err)
 	if answer == apply.Gone {
-		e.Index.ConfirmDeleted(uid)
+		e.Index.ConfirmDeleted(d.uid)
 		return
 	}
 	e.resolve(w, answer)
@@ -200,31 +199,13 @@ func (r *run) deleteOne(ctx context.Context, e sender, i int) {
 	case apply.Done:
 		r.finish(i)
 		e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, t.Deleted, t.DeletedText, a.Pod)
+	case apply.Differs: // the pod has been read, and the next pass decides about it as it is
+		r.leaveForNextPass()
 	case apply.Busy: // the pass is repeated; neither the set nor the pod is to blame
 		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
 	default: // refused, or not clear
 		r.warner(a.Node)(t.DeleteFailed, t.DeleteFailedText, err)
 		r.refuse(i, answer, &Refusal{what: "deleting pod " + a.Pod, err: err})
-	}
-}
-
-// ofDelete returns what the answer to a delete means. If the answer reports that the pod is gone, or was
-// replaced, a read verifies this, because an admission webhook may refuse with any code.
-func (e sender) ofDelete(ctx context.Context, name string, uid types.UID, err error) (apply.Answer, error) {
-	answer := apply.OfDelete(err)
-	e.Count(verbDelete, answer)
-	if answer != apply.Differs && answer != apply.Gone {
-		return answer, err
-	}
-	pod, getErr := e.continuing().get(ctx, name)
-	switch {
-	case apierrors.IsNotFound(getErr) || getErr == nil && pod.UID != uid:
-		return apply.Gone, err
-	case getErr != nil:
-		return apply.Unclear, errors.Join(err, getErr)
-	default:
-		e.observe(pod)
-		return apply.Refused, err
 	}
 }
 

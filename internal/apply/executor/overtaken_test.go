@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
@@ -223,7 +222,7 @@ type busyPods struct {
 	ready         atomic.Bool
 }
 
-func (b *busyPods) Delete(context.Context, string, string, types.UID) error {
+func (b *busyPods) Delete(context.Context, string, string, metav1.Preconditions) error {
 	if b.deletes.Add(1); b.ready.Load() {
 		b.late.Add(1)
 		return nil

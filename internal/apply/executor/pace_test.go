@@ -16,6 +16,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -349,7 +350,7 @@ func TestRequestsAreSentOnce(t *testing.T) {
 	pod := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "ns", "name": "p"}}}
 	for name, send := range map[string]func(context.Context) error{
 		"create": func(ctx context.Context) error { _, err := pods.Create(ctx, pod); return err },
-		"delete": func(ctx context.Context) error { return pods.Delete(ctx, "ns", "p", "uid") },
+		"delete": func(ctx context.Context) error { return pods.Delete(ctx, "ns", "p", metav1.Preconditions{}) },
 		"get":    func(ctx context.Context) error { _, err := pods.Get(ctx, "ns", "p"); return err },
 		"patch": func(ctx context.Context) error {
 			_, err := pods.Patch(ctx, PodPatch{Namespace: "ns", Pod: "p", Of: dialect.Status, Body: []byte("{}")})

@@ -277,6 +277,9 @@ func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, e
 	case apply.Busy:
 		_ = Sleep(ctx, busyPause)
 	case apply.Differs:
+		if w.verb == verbDelete {
+			break // it is neither refused nor worth an event
+		}
 		if !w.claim && e.Index.Differed(w.uid)+1 >= mostDiffering {
 			e.remember(w.uid, w.refusal(answer, err))
 		}
@@ -331,7 +334,8 @@ func (r *run) unlessOther(void func() bool) func() bool {
 // deleteSlowly is a delete that no pass waits for.
 func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 	e, t, object, warn := r.e.continuing(), r.job.Texts, r.job.Object, r.warner(a.Node)
-	uid := types.UID(a.UID)
+	d := r.deletion(a)
+	uid := d.uid
 	w := inflight.Write{Verb: inflight.Delete, UID: uid}
 	void := r.overtaken(a)
 	if void() {
@@ -342,9 +346,9 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 	room := e.sendSlowly(ctx, &slowWrite{
 		verb: verbDelete, what: "deleting pod " + a.Pod, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, action: a, void: r.unlessOther(void),
 		send: func(ctx context.Context) (*corev1.Pod, error) {
-			return nil, e.Slow.Pods.Delete(ctx, e.key.Namespace, a.Pod, uid)
+			return nil, d.send(ctx, e.Slow.Pods)
 		},
-		meaning: func(ctx context.Context, err error) (apply.Answer, error) { return e.ofDelete(ctx, a.Pod, uid, err) },
+		meaning: d.meaning,
 		begun: func(until rollout.Time) {
 			e.Index.Begin(inflight.Write{Verb: inflight.Delete, UID: uid, Until: until})
 		},
@@ -354,6 +358,8 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 				e.Index.Resolve(w, inflight.TookEffect)
 			case apply.Gone:
 				e.Index.ConfirmDeleted(uid)
+			case apply.Differs: // the pass that follows decides about the pod as it is
+				e.Index.Resolve(w, inflight.Differed)
 			case apply.Refused, apply.Busy:
 				e.Index.Resolve(w, inflight.NoEffect)
 			}

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -21,7 +21,7 @@ type sentInLane struct {
 	sent atomic.Int64
 }
 
-func (s *sentInLane) Delete(context.Context, string, string, types.UID) error {
+func (s *sentInLane) Delete(context.Context, string, string, metav1.Preconditions) error {
 	s.sent.Add(1)
 	return nil
 }

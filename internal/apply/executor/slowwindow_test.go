@@ -9,7 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/rollout"
@@ -21,7 +21,7 @@ type timedLane struct {
 	at chan time.Time
 }
 
-func (l *timedLane) Delete(context.Context, string, string, types.UID) error {
+func (l *timedLane) Delete(context.Context, string, string, metav1.Preconditions) error {
 	l.at <- time.Now()
 	return nil
 }

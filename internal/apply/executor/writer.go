@@ -29,8 +29,8 @@ import (
 // Pods are the reads and writes of pods that the executor needs.
 type Pods interface {
 	Create(ctx context.Context, pod *unstructured.Unstructured) (*corev1.Pod, error)
-	// Delete deletes the pod only if it still has that UID.
-	Delete(ctx context.Context, namespace, name string, uid types.UID) error
+	// Delete deletes the pod only if the preconditions are met: the UID, and perhaps the resourceVersion.
+	Delete(ctx context.Context, namespace, name string, only metav1.Preconditions) error
 	Get(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// GetSince is Get for callers that accept any version from rv on: the API server can answer from its cache.
 	GetSince(ctx context.Context, namespace, name, rv string) (*corev1.Pod, error)
@@ -123,9 +123,9 @@ func (l livePods) CreateDecoded(ctx context.Context, pod *corev1.Pod) (*corev1.P
 	return created, err
 }
 
-func (l livePods) Delete(ctx context.Context, namespace, name string, uid types.UID) error {
+func (l livePods) Delete(ctx context.Context, namespace, name string, only metav1.Preconditions) error {
 	return l.once(l.c.CoreV1().RESTClient().Delete()).Namespace(namespace).Resource("pods").Name(name).
-		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
+		Body(&metav1.DeleteOptions{Preconditions: &only}).Do(ctx).Error()
 }
 
 func (l livePods) Get(ctx context.Context, namespace, name string) (*corev1.Pod, error) {

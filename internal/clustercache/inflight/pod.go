@@ -16,7 +16,7 @@ type Pod struct {
 	// takes is whether the edit in doubt takes the pod out of use.
 	takes    bool
 	noResize bool
-	// differed is how many edits in a row were refused because another client had changed the pod.
+	// differed is how many writes were refused because another client had changed the pod, since the last edit that took effect.
 	differed  uint8
 	deletedAt rollout.Time
 	// deleteBy and editBy are until when a delete and an edit without a definite answer may take effect; 0 for none.
@@ -38,6 +38,9 @@ func (p *Pod) Begin(w Write) {
 
 // Resolve takes the outcome of a write.
 func (p *Pod) Resolve(w Write, o Outcome) {
+	if o == Differed {
+		p.differed = min(p.differed, math.MaxUint8-1) + 1
+	}
 	switch {
 	case o == Unclear && w.Verb == Edit:
 		p.editBy, p.takes = w.Until, w.Takes
@@ -45,10 +48,7 @@ func (p *Pod) Resolve(w Write, o Outcome) {
 		p.deleteBy = w.Until
 	case w.Verb == Edit: // it took effect or not: the cache has what the pod is like
 		p.editBy, p.takes, p.noResize = 0, false, p.noResize || o == NoResize
-		switch o {
-		case Differed:
-			p.differed = min(p.differed, math.MaxUint8-1) + 1
-		case TookEffect:
+		if o == TookEffect {
 			p.differed = 0
 		}
 	case o == TookEffect:
@@ -77,7 +77,7 @@ func (p *Pod) EditBy() rollout.Time {
 	return p.editBy
 }
 
-// Differed is how many edits in a row were refused because another client had changed the pod.
+// Differed is how many writes were refused because another client had changed the pod, since the last edit that took effect.
 func (p *Pod) Differed() int {
 	if p == nil {
 		return 0

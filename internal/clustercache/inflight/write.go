@@ -59,5 +59,5 @@ const (
 	Seen                          // an edit without a definite answer: the cache has what the pod is like now, with or without it
 	NoResize                      // the API server does not let the resources of the pod be changed, now or later
 	Unclear                       // it may have taken effect, or may until Write.Until
-	Differed                      // an edit was refused because another client has changed the pod
+	Differed                      // a write was refused because another client has changed the pod
 )

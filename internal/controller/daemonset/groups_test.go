@@ -134,7 +134,7 @@ func boundTo(p *corev1.Pod) string {
 	return p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
 }
 
-func (f groupedPods) Delete(_ context.Context, _, name string, _ types.UID) error {
+func (f groupedPods) Delete(_ context.Context, _, name string, _ metav1.Preconditions) error {
 	g := f.g
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -351,7 +351,7 @@ func (h *herd) seePod(p *corev1.Pod) {
 	}
 }
 
-func (f herdPods) Delete(_ context.Context, _, name string, _ types.UID) error {
+func (f herdPods) Delete(_ context.Context, _, name string, _ metav1.Preconditions) error {
 	f.h.t.Errorf("pod %s is deleted", name)
 	return nil
 }

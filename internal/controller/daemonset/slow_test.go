@@ -12,9 +12,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/apply/executor"
 )
@@ -75,11 +75,11 @@ func (h *webhook) Create(ctx context.Context, pod *unstructured.Unstructured) (*
 	return h.worldPods.Create(ctx, pod)
 }
 
-func (h *webhook) Delete(ctx context.Context, namespace, name string, uid types.UID) error {
+func (h *webhook) Delete(ctx context.Context, namespace, name string, only metav1.Preconditions) error {
 	if err := h.wait(); err != nil {
 		return err
 	}
-	return h.worldPods.Delete(ctx, namespace, name, uid)
+	return h.worldPods.Delete(ctx, namespace, name, only)
 }
 
 func (h *webhook) Patch(ctx context.Context, patch executor.PodPatch) (*corev1.Pod, error) {

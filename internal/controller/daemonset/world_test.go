@@ -387,14 +387,16 @@ func (f worldPods) Create(_ context.Context, u *unstructured.Unstructured) (*cor
 	return made, err
 }
 
-func (f worldPods) Delete(_ context.Context, _, name string, uid types.UID) error {
+func (f worldPods) Delete(_ context.Context, _, name string, only metav1.Preconditions) error {
 	return f.w.write("delete", name, func() error {
 		p := f.w.pods[name]
 		switch {
 		case p == nil:
 			return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name)
-		case p.UID != uid:
+		case p.UID != *only.UID:
 			return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, name, fmt.Errorf("uid differs"))
+		case only.ResourceVersion != nil && p.ResourceVersion != *only.ResourceVersion:
+			return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, name, fmt.Errorf("the object might have been modified"))
 		}
 		now := metav1.NewTime(f.w.clock.Now())
 		p.DeletionTimestamp = &now
