@@ -49,7 +49,14 @@ func (f podsOf) Delete(ctx context.Context, space, name string, only metav1.Prec
 	_, err := f.m.ask(&request{
 		text: words("deletes %s", f.m.nameOf(name)), write: true, ofPod: true, slow: f.slow, of: decidedIn(ctx), peerPass: peerPassIn(ctx),
 		action: action{verb: "delete", pod: name, uid: string(ptr.Deref(only.UID, "")), namespace: space},
-		commit: func() (any, error) { return nil, f.m.s.w.deletePod(name, only) },
+		commit: func() (any, error) {
+			p := f.m.s.w.pod(name)
+			err := f.m.s.w.deletePod(name, only)
+			if err == nil {
+				f.m.s.judgeEffect(f.m, p)
+			}
+			return nil, err
+		},
 	})
 	return err
 }

@@ -37,8 +37,8 @@
 //
 // # What a manager can be blamed for
 //
-// A manager acts on what it knows, which is always a little old. A pod that became ready a moment ago looks unavailable, and its deletion takes
-// away more than anybody intended; no controller can do better. So what is counted against a budget is what the managers took away knowingly:
+// A manager acts on what it knows, which is always a little old. A pod that became ready a moment ago looks unavailable. A delete names the version of the pod
+// then, but an edit, or a second pod beside it, takes away or adds more than was intended. So what is counted against a budget is what the managers took away knowingly:
 //
 //	A node is down by us from the moment in which a delete takes effect of a pod that the sender knew as available, on a node that counts and
 //	has no other available pod, until a pod of the set is available there again, or the node does not count any more.

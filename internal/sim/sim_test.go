@@ -41,6 +41,8 @@ type sim struct {
 	other, yurt bool
 	// intents are the verdicts on deletes by UID.
 	intents map[types.UID]*verdict
+	// overtaken is how many writes of a pod were answered with a conflict.
+	overtaken map[types.UID]int
 	// down and doubled are the nodes that are so by us; see the package comment.
 	down    map[string]bool
 	doubled map[string]types.UID
@@ -140,7 +142,7 @@ func playTo(t *testing.T, cfg config, pick picker, goOn func(*sim, []op) bool) *
 
 func newSim(ctx context.Context, cfg config) *sim {
 	s := &sim{
-		ctx: ctx, cfg: cfg, w: newWorld(), names: map[string]string{}, intents: map[types.UID]*verdict{},
+		ctx: ctx, cfg: cfg, w: newWorld(), names: map[string]string{}, intents: map[types.UID]*verdict{}, overtaken: map[types.UID]int{},
 		down: map[string]bool{}, doubled: map[string]types.UID{}, changed: map[types.UID]time.Time{}, clocks: map[string]time.Duration{},
 		ledgers: map[string]*ledger{}, memberships: map[string]*membership{}, begun: map[string]bool{}, forgedMarks: map[string]bool{}, work: work{},
 	}
