@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	audit "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Write is a write in the audit log of the API server, answered or aborted.
@@ -29,8 +30,9 @@ type Write struct {
 	Verb, Resource, Namespace, Name string
 	// Code is the status code, 0 if there was no response: then it is unknown whether the write was executed.
 	Code int32
-	// UID is the precondition of a delete, or "".
-	UID types.UID
+	// UID and Version are the preconditions of a delete, or "".
+	UID     types.UID
+	Version string
 }
 
 // managerGroup is the prefix of the groups that identify the managers of a plane.
@@ -87,8 +89,8 @@ func writeOf(event *audit.Event) Write {
 	}
 	if event.RequestObject != nil && event.Verb == "delete" {
 		var options metav1.DeleteOptions
-		if json.Unmarshal(event.RequestObject.Raw, &options) == nil && options.Preconditions != nil && options.Preconditions.UID != nil {
-			w.UID = *options.Preconditions.UID
+		if json.Unmarshal(event.RequestObject.Raw, &options) == nil && options.Preconditions != nil {
+			w.UID, w.Version = ptr.Deref(options.Preconditions.UID, ""), ptr.Deref(options.Preconditions.ResourceVersion, "")
 		}
 	}
 	return w

@@ -94,14 +94,14 @@ func TestReadAudit(t *testing.T) {
 	const line = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Request","auditID":"1","stage":"ResponseComplete","verb":"delete",` +
 		`"user":{"username":"system:serviceaccount:everynode-system:everynode-manager","groups":["system:authenticated","localplane:manager-2"]},` +
 		`"objectRef":{"resource":"pods","namespace":"ns","name":"p"},"responseStatus":{"code":200},` +
-		`"requestObject":{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"u"}},` +
+		`"requestObject":{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"u","resourceVersion":"7"}},` +
 		`"requestReceivedTimestamp":"2026-01-01T00:00:01.000000Z","stageTimestamp":"2026-01-01T00:00:02.000000Z"}`
 	writes, err := ReadAudit(strings.NewReader(line[:80] + line + "\n" + line + "\n" + line[:100]))
 	if err != nil || len(writes) != 2 {
 		t.Fatalf("read %v, %v", writes, err)
 	}
 	w := writes[0]
-	if w.Manager != "manager-2" || w.UID != "u" || w.Verb != "delete" || w.Resource != "pods" || w.Code != 200 || w.Done.Sub(w.Sent) != time.Second {
+	if w.Manager != "manager-2" || w.UID != "u" || w.Version != "7" || w.Verb != "delete" || w.Resource != "pods" || w.Code != 200 || w.Done.Sub(w.Sent) != time.Second {
 		t.Errorf("read %+v", w)
 	}
 	if _, err := ReadAudit(strings.NewReader(line + "\nnonsense\n" + line + "\n")); err == nil {
