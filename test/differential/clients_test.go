@@ -174,8 +174,8 @@ func (r rawPods) Create(ctx context.Context, u *unstructured.Unstructured) (*cor
 }
 
 // Delete implements executor.Pods.
-func (r rawPods) Delete(ctx context.Context, _, name string, uid types.UID) error {
-	return r.client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+func (r rawPods) Delete(ctx context.Context, _, name string, only metav1.Preconditions) error {
+	return r.client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &only})
 }
 
 // Get implements executor.Pods.

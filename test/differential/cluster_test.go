@@ -253,6 +253,9 @@ func (c *cluster) delete(resource, name string, o metav1.DeleteOptions) error {
 	if o.Preconditions != nil && o.Preconditions.UID != nil && *o.Preconditions.UID != old.GetUID() {
 		return conflict(resource, name, "the uid differs")
 	}
+	if o.Preconditions != nil && o.Preconditions.ResourceVersion != nil && *o.Preconditions.ResourceVersion != old.GetResourceVersion() {
+		return conflict(resource, name, "the resourceVersion differs")
+	}
 	p, isPod := old.(*corev1.Pod)
 	if !isPod || p.Spec.NodeName == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 		c.commit(resource, watch.Deleted, old)
