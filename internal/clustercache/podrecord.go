@@ -3,7 +3,6 @@
 package clustercache
 
 import (
-	"maps"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -122,7 +121,7 @@ func (p *podRecord) differs(rec *Pod) bool {
 	same := p.name == rec.Name && p.origin.originID == rec.origin() && p.nodeName() == rec.Node &&
 		p.generation == rec.Generation && p.phase == rec.Phase && p.scheduled == rec.Scheduled &&
 		p.deleting == rec.Deleting && p.deletedAt == rec.DeletedAt && p.ready == rec.Ready && p.readySince == rec.ReadySince &&
-		p.created == rec.Created && p.waiting == rec.Waiting && p.pull == rec.Pull && p.ended == rec.Ended && p.exitCode == rec.ExitCode && p.restarts == rec.Restarts && maps.Equal(p.labels.set, rec.Labels)
+		p.created == rec.Created && p.waiting == rec.Waiting && p.pull == rec.Pull && p.ended == rec.Ended && p.exitCode == rec.ExitCode && p.restarts == rec.Restarts && p.labels.equals(rec.Labels)
 	if !same || p.facts == nil || rec.Facts == nil {
 		return !same || p.facts != rec.Facts
 	}

@@ -73,7 +73,7 @@ func (x *Index) putPod(rec *Pod) {
 // updateInPlace takes a newer version of a pod of s whose record stays where it is, if it does: most versions that matter change nothing but how the pod is.
 func (x *Index) updateInPlace(s *set, p *podRecord, rec *Pod) bool {
 	if s == nil || p.node == nil || p.node.Name != rec.Node || p.origin.originID != rec.origin() || p.deleting != rec.Deleting ||
-		announces(p.facts) != announces(rec.Facts) || !maps.Equal(p.labels.set, rec.Labels) {
+		announces(p.facts) != announces(rec.Facts) || !p.labels.equals(rec.Labels) {
 		return false
 	}
 	x.agents.remove(p)
@@ -105,7 +105,7 @@ func (x *Index) share(p *podRecord, rec *Pod) {
 			x.origins.release(old)
 		}
 	}
-	if p.labels == nil || !maps.Equal(p.labels.set, rec.Labels) {
+	if p.labels == nil || !p.labels.equals(rec.Labels) {
 		old := p.labels
 		p.labels = x.labels.internLike(p.origin.labels, rec.Labels)
 		p.origin.labels = p.labels
