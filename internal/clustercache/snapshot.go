@@ -264,7 +264,7 @@ func (l *revisionLookup) announced(f *dialect.PodFacts) rollout.Announced {
 	if f == nil || !f.Announced.Said {
 		return rollout.Announced{}
 	}
-	return rollout.Announced{Said: true, Old: f.Announced.Old, Revision: l.index(f.Announced.Hash)}
+	return rollout.Announced{Said: true, Old: f.Announced.Old, Revision: int32(l.index(f.Announced.Hash))}
 }
 
 // Announced reports whether any pod of the set says if there is a newer revision.

@@ -33,10 +33,10 @@ func (d *decision) due(i int, p *Pod) Announced {
 	switch {
 	case !d.in.Set.Announce:
 		return Announced{}
-	case p.Revision == update || !d.heldByPolicy(i) || p.Announced.Old && p.Announced.Revision == update:
-		return Announced{Said: true, Old: p.Revision != update, Revision: update}
+	case p.Revision == update || !d.heldByPolicy(i) || p.Announced.Old && int(p.Announced.Revision) == update:
+		return Announced{Said: true, Old: p.Revision != update, Revision: int32(update)}
 	case d.inHistory(p.Revision):
-		return Announced{Said: true, Revision: p.Revision}
+		return Announced{Said: true, Revision: int32(p.Revision)}
 	default:
 		return Announced{}
 	}
@@ -77,5 +77,5 @@ func (d *decision) announcements(room int) []Announcement {
 
 func (d *decision) announcement(node int, p *Pod) Announcement {
 	due := d.due(node, p)
-	return Announcement{Node: node, Pod: p.Name, UID: p.UID, Old: due.Old, Withdraw: !due.Said, Revision: due.Revision}
+	return Announcement{Node: node, Pod: p.Name, UID: p.UID, Old: due.Old, Withdraw: !due.Said, Revision: int(due.Revision)}
 }

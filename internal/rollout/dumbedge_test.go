@@ -226,7 +226,7 @@ func (d *dumb) announce(p *Plan) (cut bool, later Time) {
 				}
 				continue
 			}
-			p.Announcements = append(p.Announcements, Announcement{Node: f.index, Pod: pod.Name, UID: pod.UID, Old: right.Old, Withdraw: !right.Said, Revision: max(right.Revision, 0)})
+			p.Announcements = append(p.Announcements, Announcement{Node: f.index, Pod: pod.Name, UID: pod.UID, Old: right.Old, Withdraw: !right.Said, Revision: int(max(right.Revision, 0))})
 		}
 	}
 	room := d.burst() - len(p.Actions)

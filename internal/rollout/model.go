@@ -264,8 +264,8 @@ type Announced struct {
 	Said bool
 	// Old reports whether it says that there is a newer revision.
 	Old bool
-	// Revision is the index of the revision that it says is the newest, or NoRevision.
-	Revision int
+	// Revision is the index of the revision that it says is the newest, or NoRevision. It is short because a Pod with it has 128 bytes, two lines of a cache.
+	Revision int32
 }
 
 // Hook is how far the set's preDelete hook is for a pod.

@@ -436,7 +436,7 @@ func (p *player) pod(n *Node, word string) (Pod, error) {
 			pod.Created = now.Add(d)
 		case "says":
 			state, revision, _ := strings.Cut(value, "/")
-			pod.Announced = Announced{Said: true, Old: state == "old", Revision: p.revision(revision)}
+			pod.Announced = Announced{Said: true, Old: state == "old", Revision: int32(p.revision(revision))}
 		case "name":
 			pod.Name = value
 		default:

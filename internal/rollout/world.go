@@ -141,7 +141,7 @@ func (w *World) announce(announcements []Announcement) error {
 		}
 		pods[i].Announced = Announced{}
 		if !a.Withdraw {
-			pods[i].Announced = Announced{Said: true, Old: a.Old, Revision: w.State.Set.Update}
+			pods[i].Announced = Announced{Said: true, Old: a.Old, Revision: int32(w.State.Set.Update)}
 		}
 	}
 	return nil
