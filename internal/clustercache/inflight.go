@@ -139,12 +139,12 @@ func (x *Index) InDoubt(uid types.UID) bool {
 	return p != nil && p.writes.EditBy() != 0
 }
 
-// Differed is how many writes of the pod were refused because another client had changed it, since the last edit of it that took effect.
-func (x *Index) Differed(uid types.UID) int {
+// Conflicts is how many edits or deletes of the pod were refused because another client had changed it, since the last edit of it that took effect.
+func (x *Index) Conflicts(uid types.UID, of inflight.Verb) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if p := x.pods[uid]; p != nil {
-		return p.writes.Differed()
+		return p.writes.Conflicts(of)
 	}
 	return 0
 }

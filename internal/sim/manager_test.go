@@ -254,7 +254,7 @@ func (m *manager) reply(r *request, value any, err error) {
 	m.mu.Lock()
 	m.pending = slices.DeleteFunc(m.pending, func(o *request) bool { return o == r })
 	m.mu.Unlock()
-	m.s.overtake(r, err)
+	m.s.overtake(r, value, err)
 	r.answer <- answer{value, err}
 	m.rest()
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// mostOvertaken is how many writes of a pod may be answered with a conflict before a delete of it is carried out whatever has changed.
+// mostOvertaken is how many deletes of a pod may be answered with a conflict before a delete of it is carried out whatever has changed.
 const mostOvertaken = 3
 
 // isFree is whether the sender of a delete knows that it costs nothing, because the pod is not ready: an old one that is the only pod of a node that should have it.
@@ -20,10 +20,26 @@ func (s *sim) isFree(k *knowledge, uid types.UID, node string) bool {
 	})
 }
 
-// overtake counts the conflicts of a pod.
-func (s *sim) overtake(r *request, err error) {
-	if r.ofPod && r.action.uid != "" && apierrors.IsConflict(err) {
+// conflict is a delete that a manager was answered with a conflict, and after which it has not read the pod yet.
+type conflict struct {
+	of  *manager
+	pod string
+}
+
+// overtake counts the conflicts of the deletes of a pod, but those after which its manager has read that it is ready: they are what the version is named for.
+func (s *sim) overtake(r *request, value any, err error) {
+	at := conflict{r.m, r.action.pod}
+	switch {
+	case r.ofPod && r.action.verb == "delete" && apierrors.IsConflict(err):
 		s.overtaken[types.UID(r.action.uid)]++
+		s.conflicts[at] = types.UID(r.action.uid)
+	case r.action.verb == "get":
+		if p, ok := value.(*corev1.Pod); ok && err == nil && p.UID == s.conflicts[at] {
+			if ready, _ := readyOf(p); ready {
+				s.overtaken[p.UID]--
+			}
+		}
+		delete(s.conflicts, at)
 	}
 }
 

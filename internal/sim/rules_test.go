@@ -21,7 +21,7 @@ func invariants() []invariant {
 		{"budget", "the managers take the last available pod of at most `maxUnavailable` nodes at once, counted over all managers of the run"},
 		{"surge", "with a surge no node loses its only available pod, and at most `maxSurge` nodes get a second one"},
 		{"one-pod", "one live pod on a node, two with a surge"},
-		{"overtaken", "a delete that was free, because the pod was not ready when it was decided, does not take effect once the pod is ready, unless other clients have changed the pod before three writes of it"},
+		{"overtaken", "a delete that was free, because the pod was not ready when it was decided, does not take effect once the pod is ready, unless other clients have changed the pod before three deletes of it, while it was not ready"},
 		{"needless", "a pod of the newest revision is not deleted while it is the only pod of a node that should have it, or with a surge the only pod of its revision there, unless the agent of the node has not restarted a container of it"},
 		{"known-pod", "a manager does not create a pod where it knows of one, from a view that is older than the answer of a write; budget and needless check the same for deletes and patches"},
 		{"uid, hook", "no delete without the UID of the pod, or before the pod's hook has released it"},

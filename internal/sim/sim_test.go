@@ -41,8 +41,9 @@ type sim struct {
 	other, yurt bool
 	// intents are the verdicts on deletes by UID.
 	intents map[types.UID]*verdict
-	// overtaken is how many writes of a pod were answered with a conflict.
+	// overtaken is how many deletes of a pod were answered with a conflict, and conflicts are those after which the pod has not been read yet.
 	overtaken map[types.UID]int
+	conflicts map[conflict]types.UID
 	// down and doubled are the nodes that are so by us; see the package comment.
 	down    map[string]bool
 	doubled map[string]types.UID
@@ -142,7 +143,7 @@ func playTo(t *testing.T, cfg config, pick picker, goOn func(*sim, []op) bool) *
 
 func newSim(ctx context.Context, cfg config) *sim {
 	s := &sim{
-		ctx: ctx, cfg: cfg, w: newWorld(), names: map[string]string{}, intents: map[types.UID]*verdict{}, overtaken: map[types.UID]int{},
+		ctx: ctx, cfg: cfg, w: newWorld(), names: map[string]string{}, intents: map[types.UID]*verdict{}, overtaken: map[types.UID]int{}, conflicts: map[conflict]types.UID{},
 		down: map[string]bool{}, doubled: map[string]types.UID{}, changed: map[types.UID]time.Time{}, clocks: map[string]time.Duration{},
 		ledgers: map[string]*ledger{}, memberships: map[string]*membership{}, begun: map[string]bool{}, forgedMarks: map[string]bool{}, work: work{},
 	}

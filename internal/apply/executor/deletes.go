@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/clustercache/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -24,6 +25,9 @@ type deletion struct {
 	unready bool
 	// version is the resourceVersion that the last request named; empty for none.
 	version string
+	// outdated is whether the pod is not any more what the delete was decided for: it has become ready, or has left the set. Then a conflict is no reason to
+	// name no version the next time.
+	outdated bool
 }
 
 func (r *run) deletion(a rollout.Action) *deletion {
@@ -35,13 +39,13 @@ var errReady = errors.New("the pod has become ready")
 
 // send asks for the delete of the pod that was decided on. One that was not ready then is deleted only as it is known: it may get ready while the API server
 // is slow with the delete, or with the news of the pod, and the budget may have no room for it any more. Where other clients change the pod all the time, it
-// would never be deleted, so after mostDiffering answers only the UID counts.
+// would never be deleted, so after mostDiffering answers only the UID counts; those that kept a pod which had become ready are not among them.
 func (d *deletion) send(ctx context.Context, pods Pods) error {
 	only := metav1.Preconditions{UID: &d.uid}
-	d.version = ""
-	if d.unready && !d.e.keepsDiffering(d.uid) {
+	d.version, d.outdated = "", false
+	if d.unready && d.e.Index.Conflicts(d.uid, inflight.Delete) < mostDiffering {
 		d.version = d.e.Index.Version(d.uid)
-		if d.e.Index.Ready(d.uid) { // after the version, which may be newer than what the decision to send it was made from
+		if d.outdated = d.e.Index.Ready(d.uid); d.outdated { // after the version, which may be newer than what the decision to send it was made from
 			return apierrors.NewConflict(corev1.Resource("pods"), d.pod, errReady)
 		}
 	}
@@ -54,6 +58,9 @@ func (d *deletion) send(ctx context.Context, pods Pods) error {
 // meaning returns what the answer means. If it reports that the pod is gone, was replaced, or has been changed, a read verifies this, because an admission webhook
 // may refuse with any code.
 func (d *deletion) meaning(ctx context.Context, err error) (apply.Answer, error) {
+	if d.outdated { // it was not sent
+		return apply.Differs, err
+	}
 	answer := apply.OfDelete(err)
 	d.e.Count(verbDelete, answer)
 	if answer != apply.Differs && answer != apply.Gone {
@@ -63,12 +70,30 @@ func (d *deletion) meaning(ctx context.Context, err error) (apply.Answer, error)
 	switch {
 	case apierrors.IsNotFound(getErr) || getErr == nil && pod.UID != d.uid:
 		return apply.Gone, err
+	case getErr != nil && answer == apply.Differs && d.version != "":
+		return apply.Busy, errors.Join(err, getErr) // it took no effect, and what the pod is like is seen later
 	case getErr != nil:
 		return apply.Unclear, errors.Join(err, getErr)
 	}
-	d.e.observe(pod)
+	rec, ours := d.e.Index.PodFrom(pod)
+	if ours {
+		d.e.Index.ObservePod(rec)
+	} else {
+		d.e.Index.ForgetPod(d.uid)
+	}
 	if answer == apply.Differs && d.version != "" {
+		d.outdated = !ours || rec.Ready
 		return apply.Differs, err
 	}
 	return apply.Refused, err
+}
+
+// resolve records the answer to a delete.
+func (d *deletion) resolve(answer apply.Answer) {
+	w := inflight.Write{Verb: inflight.Delete, UID: d.uid}
+	if d.outdated {
+		d.e.Index.Resolve(w, inflight.NoEffect)
+		return
+	}
+	d.e.resolve(w, answer)
 }

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/clustercache/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -109,6 +111,80 @@ func TestDeleteOfAPodThatChangesAllTheTime(t *testing.T) {
 	if last := len(c.asked) - 1; last != mostDiffering || c.asked[last].ResourceVersion != nil || c.asked[0].ResourceVersion == nil {
 		t.Errorf("%d deletes, want the versions to be named %d times", last+1, mostDiffering)
 	}
+}
+
+// TestDeletesOfAPodThatComesAndGoes: a pod becomes ready before each of its deletes takes effect, and later it is not ready again. However often that is, none takes it.
+func TestDeletesOfAPodThatComesAndGoes(t *testing.T) {
+	e, job, c := replaced(t, getsReady)
+	for pass := 1; pass <= 2*mostDiffering; pass++ {
+		result, err := e.Run(t.Context(), job)
+		if c.gone || err != nil || !result.Left || !e.Index.Ready(uidOf(0)) || len(c.asked) != pass {
+			t.Fatalf("pass %d: gone %t after %d deletes, left %t, error %v", pass, c.gone, len(c.asked), result.Left, err)
+		}
+		c.rv++
+		c.ready = false
+		e.Index.PutPod(podOf(0, c.rv, false))
+	}
+}
+
+// TestEditsDoNotCountForDeletes: edits of a pod that others overtook are no reason to delete it whatever it has become.
+func TestEditsDoNotCountForDeletes(t *testing.T) {
+	e, job, c := replaced(t, getsReady)
+	for range mostDiffering {
+		e.Index.Resolve(inflight.Write{Verb: inflight.Edit, UID: uidOf(0)}, inflight.Differed)
+	}
+	if _, err := e.Run(t.Context(), job); err != nil || c.gone {
+		t.Errorf("gone %t, error %v", c.gone, err)
+	}
+}
+
+// TestAVersionThatIsNotSent: a pod becomes ready just before its delete would be sent. There is no request, and so no conflict.
+func TestAVersionThatIsNotSent(t *testing.T) {
+	e, job, c := replaced(t, getsReady)
+	d := (&run{e: sender{Executor: e, key: job.Key}, job: job}).deletion(job.Plan.Actions[0])
+	e.Index.PutPod(podOf(0, 1000, true))
+	answer, err := d.meaning(t.Context(), d.send(t.Context(), e.Pods))
+	d.resolve(answer)
+	if answer != apply.Differs || err == nil || len(c.asked) != 0 || e.Index.Conflicts(d.uid, inflight.Delete) != 0 {
+		t.Errorf("%v after %d deletes, error %v, %d conflicts", answer, len(c.asked), err, e.Index.Conflicts(d.uid, inflight.Delete))
+	}
+}
+
+// TestDeleteOfAPodThatHasLeftItsSet: the pod has another controller now, which no watch reports. The read after the conflict shows it.
+func TestDeleteOfAPodThatHasLeftItsSet(t *testing.T) {
+	e, job, c := replaced(t, func(c *changedPods) { c.rv = 50 })
+	e.Pods = takenAway{c}
+	if result, err := e.Run(t.Context(), job); c.gone || err != nil || !result.Left {
+		t.Errorf("gone %t, left %t, error %v", c.gone, result.Left, err)
+	}
+	if e.Index.Version(uidOf(0)) != "" {
+		t.Error("the pod counts as one of the set")
+	}
+}
+
+// takenAway has pods of a ReplicaSet.
+type takenAway struct{ *changedPods }
+
+func (s takenAway) Get(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	p, err := s.changedPods.Get(ctx, namespace, name)
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "rs", UID: "rs", Controller: new(true)}}
+	return p, err
+}
+
+// TestAConflictIsDefinite: where the read after it fails, it is still clear that the delete took no effect.
+func TestAConflictIsDefinite(t *testing.T) {
+	e, job, c := replaced(t, getsReady)
+	e.Pods = unreadable{c}
+	if _, err := e.Run(t.Context(), job); err == nil || OnlyRefusals(err) || c.gone || deleting(t, e.Index) != 0 {
+		t.Errorf("gone %t, %d pods count as terminating, error %v, want a pass that is repeated", c.gone, deleting(t, e.Index), err)
+	}
+}
+
+// unreadable has pods that cannot be read.
+type unreadable struct{ *changedPods }
+
+func (unreadable) Get(context.Context, string, string) (*corev1.Pod, error) {
+	return nil, apierrors.NewInternalError(errors.New("no answer from the storage"))
 }
 
 // TestDeleteOfAReadyPod: its place in the budget is paid, so it may change as it likes.

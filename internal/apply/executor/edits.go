@@ -228,12 +228,14 @@ func (r *run) edited(ctx context.Context, i int, edit tried, err error) bool {
 	return false
 }
 
-// mostDiffering is how many writes of a pod in a row another client may overtake. After that an edit counts as refused, so the node comes after all others, and
+// mostDiffering is how many edits or deletes of a pod another client may overtake. After that an edit counts as refused, so the node comes after all others, and
 // a delete is sent whatever has changed.
 const mostDiffering = 3
 
-// keepsDiffering is whether another client overtakes the writes of a pod again and again.
-func (e sender) keepsDiffering(uid types.UID) bool { return e.Index.Differed(uid) >= mostDiffering }
+// keepsDiffering is whether another client overtakes the edits of a pod again and again.
+func (e sender) keepsDiffering(uid types.UID) bool {
+	return e.Index.Conflicts(uid, inflight.Edit) >= mostDiffering
+}
 
 // record is what an edit changes of a version of a pod.
 func (e sender) record(pod *corev1.Pod) *inflight.Content {

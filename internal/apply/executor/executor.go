@@ -193,7 +193,7 @@ func (r *run) deleteOne(ctx context.Context, e sender, i int) {
 		e.Index.ConfirmDeleted(d.uid)
 		return
 	}
-	e.resolve(w, answer)
+	d.resolve(answer)
 	t := r.job.Texts
 	switch answer {
 	case apply.Done:

@@ -280,7 +280,7 @@ func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, e
 		if w.verb == verbDelete {
 			break // it is neither refused nor worth an event
 		}
-		if !w.claim && e.Index.Differed(w.uid)+1 >= mostDiffering {
+		if !w.claim && e.Index.Conflicts(w.uid, inflight.Edit)+1 >= mostDiffering {
 			e.remember(w.uid, w.refusal(answer, err))
 		}
 		w.failed(err)
@@ -359,7 +359,7 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 			case apply.Gone:
 				e.Index.ConfirmDeleted(uid)
 			case apply.Differs: // the pass that follows decides about the pod as it is
-				e.Index.Resolve(w, inflight.Differed)
+				d.resolve(answer)
 			case apply.Refused, apply.Busy:
 				e.Index.Resolve(w, inflight.NoEffect)
 			}

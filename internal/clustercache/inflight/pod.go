@@ -16,9 +16,9 @@ type Pod struct {
 	// takes is whether the edit in doubt takes the pod out of use.
 	takes    bool
 	noResize bool
-	// differed is how many writes were refused because another client had changed the pod, since the last edit that took effect.
-	differed  uint8
-	deletedAt rollout.Time
+	// edits and deletes are how many of them were refused because another client had changed the pod, since the last edit that took effect.
+	edits, deletes uint8
+	deletedAt      rollout.Time
 	// deleteBy and editBy are until when a delete and an edit without a definite answer may take effect; 0 for none.
 	deleteBy, editBy rollout.Time
 	next             string
@@ -39,7 +39,8 @@ func (p *Pod) Begin(w Write) {
 // Resolve takes the outcome of a write.
 func (p *Pod) Resolve(w Write, o Outcome) {
 	if o == Differed {
-		p.differed = min(p.differed, math.MaxUint8-1) + 1
+		n := p.conflicts(w.Verb)
+		*n = min(*n, math.MaxUint8-1) + 1
 	}
 	switch {
 	case o == Unclear && w.Verb == Edit:
@@ -49,7 +50,7 @@ func (p *Pod) Resolve(w Write, o Outcome) {
 	case w.Verb == Edit: // it took effect or not: the cache has what the pod is like
 		p.editBy, p.takes, p.noResize = 0, false, p.noResize || o == NoResize
 		if o == TookEffect {
-			p.differed = 0
+			p.edits, p.deletes = 0, 0
 		}
 	case o == TookEffect:
 		p.deleteBy = 0
@@ -77,12 +78,19 @@ func (p *Pod) EditBy() rollout.Time {
 	return p.editBy
 }
 
-// Differed is how many writes were refused because another client had changed the pod, since the last edit that took effect.
-func (p *Pod) Differed() int {
+// Conflicts is how many edits or deletes were refused because another client had changed the pod, since the last edit that took effect.
+func (p *Pod) Conflicts(of Verb) int {
 	if p == nil {
 		return 0
 	}
-	return int(p.differed)
+	return int(*p.conflicts(of))
+}
+
+func (p *Pod) conflicts(of Verb) *uint8 {
+	if of == Edit {
+		return &p.edits
+	}
+	return &p.deletes
 }
 
 // Next is the hash of the revision that the node of the pod gets next, because the pod is deleted for an update; empty if it is not.
