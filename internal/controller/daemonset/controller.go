@@ -397,7 +397,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	p.c.failures.setBlocked(p.key, slices.ContainsFunc(after.Verdicts, func(v rollout.Verdict) bool { return v.Kind.Cause() == rollout.CauseRefusal }))
 	p.c.Observer.Decided(p.key, &snapshot, &after, took)
 	p.reportGoverned(&allowed, &plan, now)
-	if (!claimed || p.result.Left) && err == nil {
+	if (!claimed || p.result.Left) && err == nil || p.result.Left && executor.OnlyRefusals(err) { // a node that is refused delays no other
 		again = time.Millisecond
 	}
 	if p.result.Skipped || p.result.LaneFull {
