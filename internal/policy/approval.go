@@ -99,6 +99,9 @@ func (r *run) judge() {
 		judged := *a.DeepCopy()
 		judged.Status.State = v1alpha1.ApprovalVoid
 		if r.aboutTarget(a) && !r.atRest() {
+			if a.Spec.Wave != "" && !r.hasWave(a.Spec.Wave) {
+				continue // a user may have written it together with the wave, of which nothing is known yet
+			}
 			attempt, waits := r.attemptOf(a)
 			if waits {
 				continue
@@ -107,6 +110,11 @@ func (r *run) judge() {
 		}
 		r.out.Judged = append(r.out.Judged, judged)
 	}
+}
+
+// hasWave reports whether the policy has a wave of that name.
+func (r *run) hasWave(name string) bool {
+	return slices.ContainsFunc(r.p.Waves, func(w Wave) bool { return w.Name == name })
 }
 
 // attemptOf is the attempt that an approval counts for. A Retry begins the next one if the revision has

@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -200,6 +201,24 @@ func TestNoWaveWaitsAtRest(t *testing.T) {
 			t.Errorf("in the phase %s the wave %s is %s", w.out.Status.Phase, wave.Name, wave.Phase)
 		}
 	}
+}
+
+// TestApprovalOfAWaveThatDoesNotExist: it is not called valid while the policy has no such wave, and counts when it has.
+func TestApprovalOfAWaveThatDoesNotExist(t *testing.T) {
+	const waves = "waves: [{name: %s, nodes: {count: 3}, after: [{type: Approval}]}]"
+	w := canary(t, fmt.Sprintf(waves, "canary"))
+	w.approve("yes", "canaries", "v2", v1alpha1.Approve)
+	for range 3 {
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
+	}
+	if st := w.approvals[0].Status; st.State != "" {
+		t.Errorf("the state is %+v", st)
+	}
+	w.approve("really", "canary", "v2", v1alpha1.Approve)
+	w.pass(time.Second)
+	w.pass(time.Second)
+	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
 }
 
 // TestWhoDecided: the events of a decision name the user, the approval and the reason.
