@@ -99,7 +99,7 @@ func (r *run) judge() {
 		judged := *a.DeepCopy()
 		judged.Status.State = v1alpha1.ApprovalVoid
 		if r.aboutTarget(a) && !r.atRest() {
-			if a.Spec.Wave != "" && !r.hasWave(a.Spec.Wave) {
+			if d := a.Spec.Decision; (d == v1alpha1.Approve || d == v1alpha1.Promote) && !r.hasWave(a.Spec.Wave) {
 				continue // a user may have written it together with the wave, of which nothing is known yet
 			}
 			attempt, waits := r.attemptOf(a)

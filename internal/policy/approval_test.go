@@ -221,6 +221,24 @@ func TestApprovalOfAWaveThatDoesNotExist(t *testing.T) {
 	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
 }
 
+// TestDecisionsThatNeedNoWave: an Undo and a Retry may name any wave.
+func TestDecisionsThatNeedNoWave(t *testing.T) {
+	w := canary(t, "waves: [{name: canary, nodes: {count: 3}, after: [{type: Approval}]}]")
+	w.approve("undo", "canaries", "v2", v1alpha1.UndoRollout)
+	for range 6 {
+		w.pass(time.Second)
+	}
+	w.approve("retry", "canaries", "v2", v1alpha1.Retry)
+	for range 6 {
+		w.pass(time.Second)
+	}
+	for i := range w.approvals {
+		if st := w.approvals[i].Status; st.State != v1alpha1.ApprovalValid {
+			t.Errorf("%s: the state is %+v", w.approvals[i].Name, st)
+		}
+	}
+}
+
 // TestWhoDecided: the events of a decision name the user, the approval and the reason.
 func TestWhoDecided(t *testing.T) {
 	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, after: [{type: Approval}]}]")

@@ -99,8 +99,8 @@ const (
 // RolloutApprovalStatus is whether a decision counts. Approve, Promote and Retry have their effect after this is stored, here or in the field decisions of the
 // status of the policy. Reject and Undo have theirs at once.
 type RolloutApprovalStatus struct {
-	// State is Valid or Void: Void, if the template did not describe the revision when the manager read the approval. It is empty while the policy has no wave
-	// with that name.
+	// State is Valid or Void: Void, if the template did not describe the revision when the manager read the approval. For Approve and Promote it
+	// is empty while the policy has no wave with that name.
 	// +optional
 	State ApprovalState `json:"state,omitempty"`
 
