@@ -25,8 +25,7 @@ type deletion struct {
 	unready bool
 	// version is the resourceVersion that the last request named; empty for none.
 	version string
-	// outdated is whether the pod is not any more what the delete was decided for: it has become ready, or has left the set. Then a conflict is no reason to
-	// name no version the next time.
+	// outdated is whether the pod has become ready, so that the delete is not free any more. Then a conflict is no reason to name no version the next time.
 	outdated bool
 }
 
@@ -78,14 +77,15 @@ func (d *deletion) meaning(ctx context.Context, err error) (apply.Answer, error)
 	rec, ours := d.e.Index.PodFrom(pod)
 	if ours {
 		d.e.Index.ObservePod(rec)
-	} else {
-		d.e.Index.ForgetPod(d.uid)
 	}
-	if answer == apply.Differs && d.version != "" {
-		d.outdated = !ours || rec.Ready
-		return apply.Differs, err
+	switch {
+	case answer != apply.Differs || d.version == "":
+		return apply.Refused, err
+	case !ours, rec.Ready && !d.e.Index.Ready(d.uid): // it has left the set, or the storage was restored: only the watch can correct the index
+		return apply.Busy, err
 	}
-	return apply.Refused, err
+	d.outdated = rec.Ready
+	return apply.Differs, err
 }
 
 // resolve records the answer to a delete.
