@@ -88,7 +88,7 @@ func TestStalledOutsideOfAWindow(t *testing.T) {
 	w.policies[0].Freezes = []policy.Freeze{{From: noon, To: noon.Add(time.Hour)}}
 	w.pass(0)
 	w.want("", v1alpha1.PhaseStalled, "all")
-	if got := w.messages[len(w.messages)-1]; w.events[len(w.events)-1] != policy.ReasonRolloutStalled || !strings.Contains(got, "on 1 nodes of the wave all") {
+	if got := w.messages[len(w.messages)-1]; w.events[len(w.events)-1] != policy.ReasonRolloutStalled || !strings.Contains(got, "on 1 node of the wave all") {
 		t.Errorf("%v: %s", w.events, got)
 	}
 }

@@ -373,7 +373,7 @@ func (r *run) judgeUndo() {
 	if r.failure != nil {
 		remedy = "Make these pods work, change the template, or create a RolloutApproval with the decision Retry to roll out the new revision again."
 	}
-	text := fmt.Sprintf("The undo has stopped: on %d nodes the committed revision does not work either, and %d may fail. %s %s", len(nodes), most, first(nodes), remedy)
+	text := fmt.Sprintf("The undo has stopped: on %s the committed revision does not work either, and %d may fail. %s %s", nodeCount(int32(len(nodes))), most, first(nodes), remedy)
 	st := r.out.Status
 	st.Phase, st.Blocking = v1alpha1.PhaseFailed, slices.Insert(st.Blocking, 0, v1alpha1.Blocking{Reason: blockedUndoFailed, Message: text})
 }

@@ -117,9 +117,9 @@ func (r *run) waveText(w *v1alpha1.WaveStatus) string {
 	target := r.out.Status.TargetRevision
 	switch w.Phase {
 	case v1alpha1.WaveRolling:
-		return fmt.Sprintf("The wave %s of revision %s begins on %d nodes.", w.Name, target, w.Nodes)
+		return fmt.Sprintf("The wave %s of revision %s begins on %s.", w.Name, target, nodeCount(w.Nodes))
 	case v1alpha1.WaveSoaking:
-		return fmt.Sprintf("The wave %s of revision %s is complete on %d nodes and is being observed.", w.Name, target, w.Nodes)
+		return fmt.Sprintf("The wave %s of revision %s is complete on %s and is being observed.", w.Name, target, nodeCount(w.Nodes))
 	case v1alpha1.WaveWaitingForApproval:
 		return fmt.Sprintf("The wave %s of revision %s is complete: create a RolloutApproval to continue.", w.Name, target)
 	default:
@@ -253,4 +253,11 @@ func seconds(t *metav1.Time) int64 {
 		return 0
 	}
 	return t.Unix()
+}
+
+func nodeCount(n int32) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
 }

@@ -171,8 +171,8 @@ func (r *run) stallDeserted(k int) {
 	if r.away[k] > 0 {
 		where += fmt.Sprintf(", and %d must not run the pod now, because of a taint or a label", r.away[k])
 	}
-	r.stall(rollout.WaitPolicy, NodesGone, fmt.Sprintf("The update had begun on %d nodes of the wave %s that it has no more: %s. No other node shows that the revision works: "+
-		"wait until they are back, go on without them with a RolloutApproval with the decision Promote, or change the template.", w.Gone, w.Name, where))
+	r.stall(rollout.WaitPolicy, NodesGone, fmt.Sprintf("The update had begun on %s of the wave %s that it has no more: %s. No other node shows that the revision works: "+
+		"wait until they are back, go on without them with a RolloutApproval with the decision Promote, or change the template.", nodeCount(w.Gone), w.Name, where))
 }
 
 // NodesGone is the reason in a status after all nodes of a wave are gone that have had a pod of the revision.

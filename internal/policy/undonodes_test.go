@@ -68,7 +68,7 @@ func TestAnUndoThatFails(t *testing.T) {
 	for range 2 {
 		w.pass(5 * time.Minute)
 		w.want("", v1alpha1.PhaseFailed, "")
-		w.say("UndoFailed", "on 1 nodes the committed revision does not work either, and 0 may fail. Nodes: "+first+" (NotAvailable).")
+		w.say("UndoFailed", "on 1 node the committed revision does not work either, and 0 may fail. Nodes: "+first+" (NotAvailable).")
 	}
 	if w.last.Blocking[0].Reason != "UndoFailed" {
 		t.Errorf("the first reason is %s", w.last.Blocking[0].Reason)
