@@ -20,7 +20,7 @@ func slowMutants() []mutant {
 		{"a lease that was given back counts as held", leaseFile, "s.held = time.Time{} // also", "// also", "budget surge one-pod in-place"},
 		{"the time of a slow write counts from when it has found its place", slowFile, "\te.beginSlowly(w)\n\tbegan :=", "\tbegan :=", "budget surge one-pod in-place"},
 		{"a slow write is sent although its pod has become ready", slowFile, "if w.void != nil && w.void() {", "if false {", "budget surge"},
-		{"a slow write does not ask for another controller", slowFile, "return !mayWrite() || void", "return void", "other"},
+		{"a slow write does not ask for another controller", slowFile, "edited || !mayWrite() || void", "edited || void", "other"},
 		{"nobody asks for the lease before a slow write", slowFile, "if e.Pace.Leads != nil && !e.Pace.Leads() {", "if false {", "lease"},
 		{"a slow delete holds its pod no longer than a fast one", slowFile, "Pace.now().Add(SlowWriteTimeout + writeTimeout)", "Pace.now().Add(writeTimeout)", "budget surge one-pod needless known-pod"},
 		{"a slow create does not hold its node", slowCreateFile, "w.Slow = true\n\t\t\te.Index.Begin(w)", "w.Slow = true", "one-pod known-pod surge"},

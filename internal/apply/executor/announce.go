@@ -86,7 +86,7 @@ func announcing(a rollout.Announcement) string { return "writing the condition o
 func (r *run) announceSlowly(ctx context.Context, a rollout.Announcement, patch PodPatch) {
 	e, uid := r.e.continuing(), types.UID(a.UID)
 	w := e.newSlowPatch(verbAnnounce, patch, uid)
-	w.what, w.node, w.void, w.failed = announcing(a), r.job.Snapshot.Nodes[a.Node].Name, r.unlessOther(nil), r.announceWarner(a)
+	w.what, w.node, w.void, w.failed = announcing(a), r.job.Snapshot.Nodes[a.Node].Name, r.unlessChanged(nil), r.announceWarner(a)
 	w.begun = func(until rollout.Time) { e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until}) }
 	if !e.sendSlowly(ctx, w) {
 		r.laneFull()

@@ -30,7 +30,7 @@ func recovered(t *testing.T, s *slowPods, pods int) (*Executor, *Job) {
 	e := executorOf(t, s, pods, "set")
 	e.Events = &record.FakeRecorder{}
 	job := &Job{
-		Key: setKey(0), Owner: metav1.OwnerReference{UID: "set"}, MayWrite: func() bool { return true }, Others: func() bool { return false }, Batch: 1, Texts: &dialect.Texts{}, Edits: struct{ dialect.Edits }{},
+		Key: setKey(0), Workload: e.Index.Workload(setKey(0)), Owner: metav1.OwnerReference{UID: "set"}, MayWrite: func() bool { return true }, Others: func() bool { return false }, Batch: 1, Texts: &dialect.Texts{}, Edits: struct{ dialect.Edits }{},
 		Plan: rollout.Plan{Verdicts: make([]rollout.Verdict, pods)},
 	}
 	job.Snapshot.Revisions = []rollout.Revision{{Name: "h1"}, {Name: "h2"}}

@@ -325,10 +325,15 @@ const (
 // laneFull notes that a write has found no room in the lane.
 func (r *run) laneFull() { r.note(func(result *Result) { result.LaneFull = true }) }
 
-// unlessOther is void for a slow write, which must not be sent either when another controller has begun to work on the set since.
-func (r *run) unlessOther(void func() bool) func() bool {
-	mayWrite := r.job.MayWrite
-	return func() bool { return !mayWrite() || void != nil && void() }
+// unlessChanged is void for a slow write, which must not be sent either when another controller has begun to work on the set since, or a user has edited or
+// deleted it: it may have waited for a minute, and the pass after the edit may find that it is paused.
+func (r *run) unlessChanged(void func() bool) func() bool {
+	mayWrite, index, key, decided := r.job.MayWrite, r.e.Index, r.job.Key, r.job.Workload
+	return func() bool {
+		w := index.Workload(key)
+		edited := w == nil || w.UID != decided.UID || w.Generation != decided.Generation
+		return edited || !mayWrite() || void != nil && void()
+	}
 }
 
 // deleteSlowly is a delete that no pass waits for.
@@ -344,7 +349,7 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 		return
 	}
 	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verbDelete, what: "deleting pod " + a.Pod, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, action: a, void: r.unlessOther(void),
+		verb: verbDelete, what: "deleting pod " + a.Pod, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, action: a, void: r.unlessChanged(void),
 		send: func(ctx context.Context) (*corev1.Pod, error) {
 			return nil, d.send(ctx, e.Slow.Pods)
 		},
@@ -384,7 +389,7 @@ func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit tried, voi
 	w := e.newSlowPatch(verbPatch, PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}, uid)
 	w.what, w.node, w.action = fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), r.job.Snapshot.Nodes[a.Node].Name, a
 	w.more = edit.more
-	w.before, w.void, w.check, w.failed = e.record(edit.before), r.unlessOther(void), r.checkRevision(a, edit.Edit), r.editTeller(a)
+	w.before, w.void, w.check, w.failed = e.record(edit.before), r.unlessChanged(void), r.checkRevision(a, edit.Edit), r.editTeller(a)
 	w.begun = func(until rollout.Time) {
 		e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until, Takes: takesAway(a, edit.Edit)})
 	}

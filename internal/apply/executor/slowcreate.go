@@ -24,7 +24,7 @@ func (r *run) createSlowly(ctx context.Context, i int, params name) outcome {
 	maker, warn := r.job.Maker(a.Revision), r.warner(a.Node)
 	c := &slowCreate{e: e, name: params, workload: r.job.Workload, warn: func(err error) { warn(t.CreateFailed, t.CreateFailedText, err) }}
 	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verbCreate, what: "creating a pod", node: params.Node, pod: params.PodName, void: r.unlessOther(void),
+		verb: verbCreate, what: "creating a pod", node: params.Node, pod: params.PodName, void: r.unlessChanged(void),
 		send: func(ctx context.Context) (*corev1.Pod, error) {
 			return create(ctx, e.Slow.Pods, maker, c.name.Params)
 		},
