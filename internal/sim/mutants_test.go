@@ -120,7 +120,7 @@ func applyMutants() []mutant {
 		{"a create without an answer is given up at once", claimsFile, "case over:", "case over || pod == nil:", "one-pod"},
 		{"that nobody has a name is forgotten", senderFile, "e.Index.RecordAbsent(e.key, node, name, rv)", "_ = rv", "needless"},
 		{"the precondition is forgotten", deletesFile, "only := metav1.Preconditions{UID: &d.uid}", "only := metav1.Preconditions{}", "uid"},
-		{"a delete that is free takes what has become ready", deletesFile, "if d.unready && d.e.Index.Conflicts(d.uid, inflight.Delete) < mostDiffering {", "if false {", "overtaken"},
+		{"a delete that is free takes what has become ready", deletesFile, "if d.unready && !d.e.keepsDiffering(d.uid, inflight.Delete) {", "if false {", "overtaken"},
 		{"the answer to a create is not kept", executorFile, "if answer == apply.Done {\n\t\te.observe(pod)", "if answer == apply.Done {\n\t\t_ = pod", "known-pod"},
 		{"late news brings a pod back", podsFile, "x.confirmedDeleted[uid] = p.rv", "_ = p.rv", "needless"},
 		{"a delete that was left is doomed", executorFile, "e.Index.Resolve(w, inflight.NoEffect)\n\t\tr.leaveForNextPass()", "r.leaveForNextPass()", "liveness status"},

@@ -22,8 +22,7 @@ func actorMutants() map[string][]mutant {
 				"return ok && (owner != w.UID || advanced != w.Advanced)", "liveness",
 			},
 			{
-				"a stranger that a read shows is not taken in", executorFile, "\te.observe(pod)\n\trec, _ := e.Index.PodFrom(pod)\n",
-				"\trec, _ := e.Index.PodFrom(pod)\n", "deleting",
+				"a stranger that a read shows is not taken in", executorFile, "rec, _ := e.observe(pod)", "rec, _ := e.Index.PodFrom(pod)", "deleting",
 			},
 			{"a pod of another kind is the set's own", "clustercache/records.go", `if ref.Kind != "DaemonSet" ||`, `if ref.Kind == "" ||`, "status liveness needless"},
 			{"a pod of another group is the set's own", "clustercache/podrecord.go", "&& o.advanced == s.workload.Advanced", "", "status liveness needless"},

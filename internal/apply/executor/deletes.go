@@ -42,7 +42,7 @@ var errReady = errors.New("the pod has become ready")
 func (d *deletion) send(ctx context.Context, pods Pods) error {
 	only := metav1.Preconditions{UID: &d.uid}
 	d.version, d.outdated = "", false
-	if d.unready && d.e.Index.Conflicts(d.uid, inflight.Delete) < mostDiffering {
+	if d.unready && !d.e.keepsDiffering(d.uid, inflight.Delete) {
 		d.version = d.e.Index.Version(d.uid)
 		if d.outdated = d.e.Index.Ready(d.uid); d.outdated { // after the version, which may be newer than what the decision to send it was made from
 			return apierrors.NewConflict(corev1.Resource("pods"), d.pod, errReady)
@@ -74,10 +74,7 @@ func (d *deletion) meaning(ctx context.Context, err error) (apply.Answer, error)
 	case getErr != nil:
 		return apply.Unclear, errors.Join(err, getErr)
 	}
-	rec, ours := d.e.Index.PodFrom(pod)
-	if ours {
-		d.e.Index.ObservePod(rec)
-	}
+	rec, ours := d.e.observe(pod)
 	switch {
 	case answer != apply.Differs || d.version == "":
 		return apply.Refused, err

@@ -208,7 +208,7 @@ func (r *run) edited(ctx context.Context, i int, edit tried, err error) bool {
 		r.e.Index.Resolve(edit.write, inflight.NoResize)
 	case answer == apply.Gone && r.e.gone(ctx, a.Pod, uid):
 		return false
-	case answer == apply.Differs && r.e.keepsDiffering(uid):
+	case answer == apply.Differs && r.e.keepsDiffering(uid, inflight.Edit):
 	case answer == apply.Differs || answer == apply.Busy:
 		// Where it differs, another client has changed the pod since it was read. The next pass starts from there, and no event reports it.
 		r.fail(fmt.Errorf("%s: %w", what, err))
@@ -232,9 +232,9 @@ func (r *run) edited(ctx context.Context, i int, edit tried, err error) bool {
 // a delete is sent whatever has changed.
 const mostDiffering = 3
 
-// keepsDiffering is whether another client overtakes the edits of a pod again and again.
-func (e sender) keepsDiffering(uid types.UID) bool {
-	return e.Index.Conflicts(uid, inflight.Edit) >= mostDiffering
+// keepsDiffering is whether another client overtakes the edits or deletes of a pod again and again.
+func (e sender) keepsDiffering(uid types.UID, verb inflight.Verb) bool {
+	return e.Index.Conflicts(uid, verb) >= mostDiffering
 }
 
 // record is what an edit changes of a version of a pod.

@@ -313,11 +313,12 @@ func (r *run) createOne(ctx context.Context, e sender, i int, params name) outco
 	}
 }
 
-// observe takes a pod that a daemon set owns, or may adopt, in as an answer has shown it.
-func (e sender) observe(pod *corev1.Pod) {
-	if rec, ours := e.Index.PodFrom(pod); ours {
+// observe takes a pod that a daemon set owns, or may adopt, in as an answer has shown it; ours reports whether it is such a pod.
+func (e sender) observe(pod *corev1.Pod) (rec clustercache.Pod, ours bool) {
+	if rec, ours = e.Index.PodFrom(pod); ours {
 		e.Index.ObservePod(rec)
 	}
+	return rec, ours
 }
 
 // claim looks at the pod that has the name already: an earlier create of ours whose answer was lost, or one in the way.
@@ -360,8 +361,7 @@ func (e sender) holder(ctx context.Context, p name) (holder, error) {
 	if pod == nil {
 		return holder{}, nil
 	}
-	e.observe(pod)
-	rec, _ := e.Index.PodFrom(pod)
+	rec, _ := e.observe(pod)
 	rec.Name = pod.Name
 	stale, why := apply.Wanted{Owner: p.Owner.UID, Advanced: clustercache.Advanced(p.Owner), Node: p.Node, Hash: p.Hash}.Check(rec)
 	return holder{pod: pod, why: why, stale: stale}, nil
