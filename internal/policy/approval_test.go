@@ -3,7 +3,6 @@
 package policy_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -205,15 +204,17 @@ func TestNoWaveWaitsAtRest(t *testing.T) {
 
 // TestApprovalOfAWaveThatDoesNotExist: it is not called valid while the policy has no such wave, and counts when it has.
 func TestApprovalOfAWaveThatDoesNotExist(t *testing.T) {
-	const waves = "waves: [{name: %s, nodes: {count: 3}, after: [{type: Approval}]}]"
-	w := canary(t, fmt.Sprintf(waves, "canary"))
+	w := canary(t, "waves: [{name: canary, nodes: {count: 3}, after: [{type: Approval}]}]")
 	w.approve("yes", "canaries", "v2", v1alpha1.Approve)
+	w.approve("on", "canaries", "v2", v1alpha1.Promote)
 	for range 3 {
 		w.pass(time.Second)
 		w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
 	}
-	if st := w.approvals[0].Status; st.State != "" {
-		t.Errorf("the state is %+v", st)
+	for i := range w.approvals {
+		if st := w.approvals[i].Status; st.State != "" {
+			t.Errorf("%s: the state is %+v", w.approvals[i].Name, st)
+		}
 	}
 	w.approve("really", "canary", "v2", v1alpha1.Approve)
 	w.pass(time.Second)

@@ -84,11 +84,11 @@ func externalSetsOnlyDelete(d *dumb, p Plan) error {
 // right is what a pod should say. On a node that a policy holds back it says that its own revision is the newest, unless it has said more already.
 func (d *dumb) right(f facts, p Pod) Announced {
 	old := p.Revision != d.s.Set.Update
-	told := p.Announced.Old && int(p.Announced.Revision) == d.s.Set.Update
+	announced := p.Announced.Old && int(p.Announced.Revision) == d.s.Set.Update
 	switch {
 	case !d.s.Set.Announce:
 		return Announced{}
-	case !old || told || f.hold == 0 || f.hold != d.gate(f):
+	case !old || announced || f.hold == 0 || f.hold != d.gate(f):
 		return Announced{Said: true, Old: old, Revision: int32(d.s.Set.Update)}
 	case p.Revision >= 0 && p.Revision < len(d.s.Revisions):
 		return Announced{Said: true, Revision: int32(p.Revision)}

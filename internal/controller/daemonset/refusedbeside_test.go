@@ -17,7 +17,7 @@ import (
 // TestAConflictBesideARefusal: a broken pod changes just before its delete, which names a version. It is deleted at once in the next pass, also where the delete
 // of another pod is refused.
 func TestAConflictBesideARefusal(t *testing.T) {
-	for name, refused := range map[string]bool{"alone": false, "beside a refusal": true} {
+	for name, refused := range map[string]bool{"no refusal": false, "a refusal": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 2, nil)
 			w.settle()
