@@ -2,6 +2,8 @@
 
 package rollout
 
+import "math"
+
 // Decide returns what is to be done for one set at one moment. It is total (no Snapshot makes it fail or panic) and
 // deterministic (the same Snapshot gives the same Plan; so does one that lists the pods of a node in another order).
 // The Snapshot is only read.
@@ -35,8 +37,8 @@ type decision struct {
 	// untouched is the number of nodes where all is well.
 	untouched int
 	wake      Time
-	// candidates is whether any node waits for the update to start there.
-	candidates bool
+	// found contains the kinds of verdict that visitNode has given. An update may start where one of three is.
+	found [math.MaxUint8 + 1]bool
 	// announcementsDue reports whether the announcement of any pod about a newer revision is wrong.
 	announcementsDue bool
 	// holds contains for each node what holds it back; nil if the limits of the set hold no node back. gating reports whether a policy may hold nodes back.
@@ -106,15 +108,16 @@ func (d *decision) visitNode(i int) {
 		d.attributeDown(&t)
 	}
 	d.count(&t)
-	d.queue.turn = d.turnOf(n)
-	d.refusals = d.refusals || n.Refusal != nil
+	if d.queue.turn = d.turnOf(n); d.queue.turn != atOnce {
+		d.refusals = true
+	}
 	v := Verdict{Kind: d.decideNode(&t), Charged: d.charge(&t)}
 	if v.Kind == WaitUnreachable {
 		v.Detail = t.down
 	} else if v.Kind.AwaitsPod() {
 		v.Detail = t.awaits
 	}
-	d.candidates = d.candidates || v.Kind == WaitBudget || v.Kind == WaitReplacing || v.Kind == WaitSurgeRemove
+	d.found[v.Kind] = true
 	d.verdicts[i] = v
 }
 

@@ -15,7 +15,7 @@ func (d *decision) startUpdates() {
 	}
 	d.usage.Budget = d.limit()
 	d.usage.spare = d.usage.available - d.status.Desired
-	if d.candidates {
+	if d.found[WaitReplacing] || d.found[WaitBudget] || d.found[WaitSurgeRemove] {
 		d.startRounds()
 	}
 	if d.usage.earlier > 0 && d.trust.at != 0 {
@@ -33,12 +33,16 @@ func (d *decision) startRounds() {
 	}
 }
 
-// startRound starts updates on the nodes that have their turn.
+// startRound starts updates on the nodes that have their turn. Each step goes through all nodes, so one that has none to find is left out.
 func (d *decision) startRound(t turn) {
 	d.round = t
-	d.startUnavailable()
-	d.startAvailable()
-	if d.surge {
+	if d.found[WaitReplacing] {
+		d.startUnavailable()
+	}
+	if d.found[WaitBudget] {
+		d.startAvailable()
+	}
+	if d.found[WaitSurgeRemove] {
 		d.removeSurplus()
 	}
 }
