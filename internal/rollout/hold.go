@@ -153,10 +153,18 @@ func (d *decision) inHistory(revision int) bool {
 
 // hold returns what holds a node, or notHeld. Where only a policy can hold nodes back, this is evaluated here, so that a healthy node costs nothing.
 func (d *decision) hold(i int) VerdictKind {
+	if d.holds == nil && !d.gating {
+		return notHeld
+	}
+	return d.heldBy(i)
+}
+
+// heldBy is hold for a set with limits or a policy. It is a function of its own so that hold is small enough to be inlined.
+func (d *decision) heldBy(i int) VerdictKind {
 	switch {
 	case d.holds != nil:
 		return d.holds[i]
-	case d.gating && d.gateOf(i) != notHeld && d.awaitsUpdate(&d.in.Nodes[i]):
+	case d.gateOf(i) != notHeld && d.awaitsUpdate(&d.in.Nodes[i]):
 		return d.gateOf(i)
 	default:
 		return notHeld

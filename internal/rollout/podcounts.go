@@ -113,7 +113,15 @@ func (d *decision) available(p *Pod) bool {
 // byAge returns pods with the oldest first, in the order in which upstream keeps them: scheduled before unscheduled, then
 // by creation, then by name.
 func (d *decision) byAge(pods []Pod) []Pod {
-	if len(pods) < 2 || slices.IsSortedFunc(pods, compareAge) {
+	if len(pods) < 2 {
+		return pods
+	}
+	return d.sorted(pods)
+}
+
+// sorted is byAge for several pods. It is a function of its own because most nodes have one pod, and byAge is small enough to be inlined.
+func (d *decision) sorted(pods []Pod) []Pod {
+	if slices.IsSortedFunc(pods, compareAge) {
 		return pods
 	}
 	d.scratch = append(d.scratch[:0], pods...)
