@@ -92,7 +92,7 @@ func coreMutants() []mutant {
 		{"a create without an answer costs nothing with a surge", "rollout/budget.go", "if t.node.Unanswered {", "if false {", "surge"},
 		{"a pair whose old pod is held by its hook costs nothing", "rollout/budget.go", "d.surgeCompleted(c) && c.old.Hook == HookNone", "d.surgeCompleted(c)", "surge"},
 		{"a second pod beside a doubtful one costs nothing", "rollout/rolling.go", "if d.surge && !p.preparing() {", "if false {", "surge"},
-		{"pods are taken as they come", "rollout/podcounts.go", "if len(pods) < 2 || slices", "if len(pods) < 100 || slices", "order"},
+		{"pods are taken as they come", "rollout/podcounts.go", "if len(pods) < 2 {", "if len(pods) < 100 {", "order"},
 		{
 			"nodes are taken as they come out of a map", "rollout/decide.go", "for i := range s.Nodes {\n\t\tif !d.visitUntouched(i) {",
 			"all := map[int]bool{}\n\tfor i := range s.Nodes {\n\t\tall[i] = true\n\t}\n\tfor i := range all {\n\t\tif !d.visitUntouched(i) {", "order",
