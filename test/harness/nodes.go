@@ -59,9 +59,11 @@ func (c *Cluster) takeNodes(ctx context.Context, space string, count int) ([]str
 	return taken, c.hand(ctx, space, taken)
 }
 
-// makeNodes creates nodes for a space.
+// makeNodes creates nodes for a space. Spaces take turns: a node gets the next number that is free.
 func (c *Cluster) makeNodes(ctx context.Context, space string, count int) ([]string, error) {
+	c.mu.Lock()
 	names, err := c.Plane.AddNodes(ctx, count)
+	c.mu.Unlock()
 	if err != nil {
 		return nil, fmt.Errorf("adding %d nodes: %w", count, err)
 	}
