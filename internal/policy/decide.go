@@ -481,12 +481,12 @@ func (r *run) lastStart() rollout.Time {
 
 // Started reports whether a plan starts the update of a node.
 func Started(p *rollout.Plan) bool {
-	for i := range p.Actions {
-		if p.Actions[i].Reason.StartsUpdate() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Actions, startsUpdate)
+}
+
+// startsUpdate reports whether an action starts the update of a node. Where a preDelete hook applies, the old pod is prepared first.
+func startsUpdate(a rollout.Action) bool {
+	return a.Reason.StartsUpdate() || a.Reason == rollout.Preparing && !a.Evict
 }
 
 func (r *run) wakeAt(t rollout.Time) { r.out.Wake = rollout.Earlier(r.out.Wake, t) }

@@ -344,12 +344,10 @@ func (r *Result) Begin(in *Input, p *rollout.Plan) {
 // begins reports whether an action begins an update. While one is active, a pod that failed is replaced by one of the new revision.
 func (r *Result) begins(a *rollout.Action) bool {
 	switch a.Reason {
-	case rollout.Preparing:
-		return !a.Evict
 	case rollout.ReplacingFailed, rollout.ReplacingEnded:
 		return r.active
 	default:
-		return a.Reason.StartsUpdate()
+		return startsUpdate(*a)
 	}
 }
 
