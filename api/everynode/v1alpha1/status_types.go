@@ -190,6 +190,11 @@ func Phases() []Phase {
 	}
 }
 
+// Ended reports whether no wave of the rollout goes on: all have passed, or the revision has failed or was rejected, or nodes return to the committed one.
+func (p Phase) Ended() bool {
+	return p == PhaseComplete || p == PhaseUndoing || p == PhaseFailed || p == PhaseRejected
+}
+
 // WaveStatus is how far one wave has come.
 type WaveStatus struct {
 	// Name is the name of the wave.

@@ -30,7 +30,9 @@ func (m *Metrics) collectPolicies(ch chan<- prometheus.Metric) {
 			next[n.Action] = n.At.Unix()
 		}
 		for k := range st.Waves {
-			waiting = oldest(waiting, st.Waves[k].WaitingSince)
+			if !st.Phase.Ended() { // else the waves are those of the rollout that has ended
+				waiting = oldest(waiting, st.Waves[k].WaitingSince)
+			}
 			if st.Phase == v1alpha1.PhaseRolling {
 				rolling = oldest(rolling, st.Waves[k].RollingSince)
 			}

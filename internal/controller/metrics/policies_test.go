@@ -14,7 +14,7 @@ import (
 	"everynode.dev/everynode/internal/policy"
 )
 
-// soaking are the policies of two sets that soak, one at rest, one in its second wave, one that is analysed, one that has failed, one that waits for an approval, two that roll, and one that waits for a window.
+// soaking are the policies of two sets that soak, one at rest, one in its second wave, one that is analysed, one that has failed, one that waits for an approval, one that was rejected, two that roll, and one that waits for a window.
 func soaking() []v1alpha1.RolloutPolicy {
 	at := func(seconds int64) *metav1.Time {
 		moment := metav1.NewTime(time.Unix(seconds, 0))
@@ -24,6 +24,7 @@ func soaking() []v1alpha1.RolloutPolicy {
 		{Phase: v1alpha1.PhaseSoaking, Next: &v1alpha1.NextAction{Action: v1alpha1.ActionEndSoak, At: at(2000)}},
 		{Phase: v1alpha1.PhaseSoaking, Next: &v1alpha1.NextAction{Action: v1alpha1.ActionEndSoak, At: at(1000)}},
 		{Phase: v1alpha1.PhaseWaitingForApproval, Waves: []v1alpha1.WaveStatus{{WaitingSince: at(500)}, {}}},
+		{Phase: v1alpha1.PhaseRejected, Waves: []v1alpha1.WaveStatus{{WaitingSince: at(400)}}},
 		{Phase: v1alpha1.PhaseRolling, Waves: []v1alpha1.WaveStatus{{RollingSince: at(700)}}},
 		{Phase: v1alpha1.PhaseRolling, Waves: []v1alpha1.WaveStatus{{}, {RollingSince: at(600)}}},
 		{
@@ -62,7 +63,7 @@ everynode_policy_next_action_seconds{action="EndSoak"} 1000
 # TYPE everynode_policy_sets gauge
 everynode_policy_sets{phase="Complete"} 1
 everynode_policy_sets{phase="Failed"} 1
-everynode_policy_sets{phase="Rejected"} 0
+everynode_policy_sets{phase="Rejected"} 1
 everynode_policy_sets{phase="Rolling"} 3
 everynode_policy_sets{phase="Soaking"} 3
 everynode_policy_sets{phase="Stalled"} 0
