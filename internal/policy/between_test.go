@@ -3,12 +3,20 @@
 package policy_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
+
+// openFor is a window that opens at noon, once a day.
+func openFor(d time.Duration) string {
+	at := time.Unix(0, int64(noon)).UTC()
+	return fmt.Sprintf("windows: [{schedule: '%d %d * * *', duration: %s}]", at.Minute(), at.Hour(), d)
+}
 
 // plan is the plan after the last decision.
 func (w *world) plan() rollout.Plan {
@@ -45,5 +53,21 @@ func TestPaceWithAHook(t *testing.T) {
 	w.pass(0)
 	if plan := w.plan(); len(plan.Actions) != 10 || policy.Started(&plan) {
 		t.Errorf("pods that must leave their nodes are no updates: started %t: %+v", policy.Started(&plan), plan.Actions)
+	}
+}
+
+// TestAWindowThatCloses asks for a decision, also while nothing else happens, so that the status shows it.
+func TestAWindowThatCloses(t *testing.T) {
+	w := newWorld(t, openFor(10*time.Minute))
+	w.pass(0)
+	for i := range w.s.Nodes {
+		w.put(w.s.Nodes[i].Name, 1, false) // and nothing more happens there
+	}
+	w.pass(time.Minute)
+	if w.out.Status.Phase != v1alpha1.PhaseRolling || w.out.Wake.Sub(w.s.Now) != 9*time.Minute {
+		t.Fatalf("in phase %s the next decision is in %s", w.out.Status.Phase, w.out.Wake.Sub(w.s.Now))
+	}
+	if w.pass(9 * time.Minute); w.out.Status.Phase != v1alpha1.PhaseWaitingForWindow {
+		t.Errorf("the phase is %s", w.out.Status.Phase)
 	}
 }

@@ -78,15 +78,15 @@ func (w *Window) at(wall time.Time) time.Time {
 	return start
 }
 
-// Open reports whether the window is open, and if not, when it opens next; 0 if it never does.
-func (w *Window) Open(now rollout.Time) (open bool, next rollout.Time) {
+// Open reports whether the window is open, and until when that does not change: when it closes, or when it opens next; 0 if it never does.
+func (w *Window) Open(now rollout.Time) (open bool, until rollout.Time) {
 	at := time.Unix(0, int64(now))
 	for start := range w.starts(at.Add(-w.length)) {
 		if start.After(at) {
 			return false, rollout.Time(start.UnixNano())
 		}
-		if start.Add(w.length).After(at) {
-			return true, 0
+		if end := start.Add(w.length); end.After(at) {
+			return true, rollout.Time(end.UnixNano())
 		}
 	}
 	return false, 0
@@ -112,8 +112,13 @@ func (p *Policy) closed(now rollout.Time) (kind rollout.VerdictKind, until rollo
 	return rollout.WaitWindow, until
 }
 
-// closes returns when the next freeze begins, so that no start depends on a pass that comes too late.
+// closes returns when the next freeze begins or an open window closes, so that no start depends on a pass that comes too late, and the status shows it.
 func (p *Policy) closes(now rollout.Time) (at rollout.Time) {
+	for i := range p.Windows {
+		if open, until := p.Windows[i].Open(now); open {
+			at = rollout.Earlier(at, until)
+		}
+	}
 	for _, f := range p.Freezes {
 		if f.From > now {
 			at = rollout.Earlier(at, f.From)

@@ -17,28 +17,28 @@ func TestWindows(t *testing.T) {
 		name, schedule, zone, at string
 		length                   time.Duration
 		open                     bool
-		next                     string
+		until                    string
 	}{
 		{"before", "0 22 * * 1-4", "", "2026-11-25T21:59:59Z", 6 * time.Hour, false, "2026-11-25T22:00:00Z"},
-		{"at its start", "0 22 * * 1-4", "", "2026-11-25T22:00:00Z", 6 * time.Hour, true, ""},
-		{"just before its end", "0 22 * * 1-4", "", "2026-11-26T03:59:59Z", 6 * time.Hour, true, ""},
+		{"at its start", "0 22 * * 1-4", "", "2026-11-25T22:00:00Z", 6 * time.Hour, true, "2026-11-26T04:00:00Z"},
+		{"just before its end", "0 22 * * 1-4", "", "2026-11-26T03:59:59Z", 6 * time.Hour, true, "2026-11-26T04:00:00Z"},
 		{"at its end", "0 22 * * 1-4", "", "2026-11-26T04:00:00Z", 6 * time.Hour, false, "2026-11-26T22:00:00Z"},
 		{"the weekend", "0 22 * * 1-4", "", "2026-11-27T23:00:00Z", 6 * time.Hour, false, "2026-11-30T22:00:00Z"},
-		{"another zone", "0 22 * * *", "Europe/Berlin", "2026-11-25T21:00:00Z", time.Hour, true, ""},
+		{"another zone", "0 22 * * *", "Europe/Berlin", "2026-11-25T21:00:00Z", time.Hour, true, "2026-11-25T22:00:00Z"},
 		{"a time that is skipped", "30 2 * * *", "Europe/Berlin", "2026-03-29T00:59:00Z", time.Hour, false, "2026-03-29T01:30:00Z"},
-		{"an hour later, open", "30 2 * * *", "Europe/Berlin", "2026-03-29T02:29:00Z", time.Hour, true, ""},
-		{"a time that comes twice", "30 2 * * *", "Europe/Berlin", "2026-10-25T00:30:00Z", time.Hour, true, ""},
+		{"an hour later, open", "30 2 * * *", "Europe/Berlin", "2026-03-29T02:29:00Z", time.Hour, true, "2026-03-29T02:30:00Z"},
+		{"a time that comes twice", "30 2 * * *", "Europe/Berlin", "2026-10-25T00:30:00Z", time.Hour, true, "2026-10-25T01:30:00Z"},
 		{"its second coming", "30 2 * * *", "Europe/Berlin", "2026-10-25T01:40:00Z", time.Hour, false, "2026-10-26T01:30:00Z"},
-		{"over the end of summer time, six hours", "0 22 * * *", "Europe/Berlin", "2026-10-25T01:59:00Z", 6 * time.Hour, true, ""},
+		{"over the end of summer time, six hours", "0 22 * * *", "Europe/Berlin", "2026-10-25T01:59:00Z", 6 * time.Hour, true, "2026-10-25T02:00:00Z"},
 		{"and no more", "0 22 * * *", "Europe/Berlin", "2026-10-25T02:00:00Z", 6 * time.Hour, false, "2026-10-25T21:00:00Z"},
 		{"skipped west of Greenwich", "30 2 * * *", "America/New_York", "2026-03-08T06:45:00Z", time.Hour, false, "2026-03-08T07:30:00Z"},
 		{"midnight is skipped", "0 0 * * *", "America/Havana", "2026-03-08T04:30:00Z", time.Hour, false, "2026-03-08T05:00:00Z"},
 		{"after a skipped time", "0 4 * * *", "America/New_York", "2026-03-08T07:30:00Z", time.Hour, false, "2026-03-08T08:00:00Z"},
-		{"twice west of Greenwich", "30 1 * * *", "America/New_York", "2026-11-01T05:30:00Z", time.Hour, true, ""},
+		{"twice west of Greenwich", "30 1 * * *", "America/New_York", "2026-11-01T05:30:00Z", time.Hour, true, "2026-11-01T06:30:00Z"},
 		{"its second coming there", "30 1 * * *", "America/New_York", "2026-11-01T06:40:00Z", time.Hour, false, "2026-11-02T06:30:00Z"},
-		{"twice by half an hour", "45 1 * * *", "Australia/Lord_Howe", "2026-04-04T14:50:00Z", 10 * time.Minute, true, ""},
+		{"twice by half an hour", "45 1 * * *", "Australia/Lord_Howe", "2026-04-04T14:50:00Z", 10 * time.Minute, true, "2026-04-04T14:55:00Z"},
 		{"its second coming by half an hour", "45 1 * * *", "Australia/Lord_Howe", "2026-04-04T15:16:00Z", 10 * time.Minute, false, "2026-04-05T15:15:00Z"},
-		{"longer than its period", "0 * * * *", "", "2026-11-25T21:59:59Z", 3 * time.Hour, true, ""},
+		{"longer than its period", "0 * * * *", "", "2026-11-25T21:59:59Z", 3 * time.Hour, true, "2026-11-25T22:00:00Z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, err := ReadWindow(c.schedule, c.length, c.zone)
@@ -49,13 +49,13 @@ func TestWindows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			open, next := w.Open(rollout.Time(at.UnixNano()))
+			open, until := w.Open(rollout.Time(at.UnixNano()))
 			got := ""
-			if next != 0 {
-				got = time.Unix(0, int64(next)).UTC().Format(time.RFC3339)
+			if until != 0 {
+				got = time.Unix(0, int64(until)).UTC().Format(time.RFC3339)
 			}
-			if open != c.open || got != c.next {
-				t.Errorf("open %t, next %s, want %t, %s", open, got, c.open, c.next)
+			if open != c.open || got != c.until {
+				t.Errorf("open %t until %s, want %t, %s", open, got, c.open, c.until)
 			}
 		})
 	}
