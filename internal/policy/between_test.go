@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
@@ -16,6 +19,11 @@ import (
 func openFor(d time.Duration) string {
 	at := time.Unix(0, int64(noon)).UTC()
 	return fmt.Sprintf("windows: [{schedule: '%d %d * * *', duration: %s}]", at.Minute(), at.Hour(), d)
+}
+
+// condition is a condition of the policy after the last decision.
+func (w *world) condition(kind string) *metav1.Condition {
+	return meta.FindStatusCondition(w.policies[0].Conditions(nil, []v1alpha1.SetStatus{*w.out.Status}, nil, metav1.NewTime(time.Unix(1, 0))), kind)
 }
 
 // plan is the plan after the last decision.
@@ -70,4 +78,31 @@ func TestAWindowThatCloses(t *testing.T) {
 	if w.pass(9 * time.Minute); w.out.Status.Phase != v1alpha1.PhaseWaitingForWindow {
 		t.Errorf("the phase is %s", w.out.Status.Phase)
 	}
+}
+
+// TestReadyBetweenWaves: with WaveHealthy, a rollout that waits for a window after a wave that is complete is ready; one whose first wave has not begun, or in the
+// middle of a wave, or with a wave that is not available any more, is not.
+func TestReadyBetweenWaves(t *testing.T) {
+	ready := func(w *world, want metav1.ConditionStatus, what string) {
+		t.Helper()
+		if c := w.condition(v1alpha1.ConditionReady); w.out.Status.Phase != v1alpha1.PhaseWaitingForWindow || c.Status != want {
+			t.Errorf("%s: phase %s, ready %s (%s), want %s", what, w.out.Status.Phase, c.Status, c.Message, want)
+		}
+	}
+	spec := "{readyWhen: WaveHealthy, waves: [{name: canary, nodes: {count: 2}}, {name: rest}], " + openFor(10*time.Minute) + "}"
+	w := newWorld(t, spec)
+	w.pass(time.Hour)
+	ready(w, metav1.ConditionFalse, "before the first wave")
+	w = newWorld(t, spec)
+	w.pass(0)
+	w.want("ab", v1alpha1.PhaseRolling, "canary")
+	w.put("b", 1, false)
+	w.pass(time.Hour)
+	ready(w, metav1.ConditionFalse, "in the middle of a wave")
+	w.put("b", 1, true)
+	w.pass(time.Second)
+	ready(w, metav1.ConditionTrue, "after a wave")
+	w.put("b", 1, false)
+	w.pass(time.Second)
+	ready(w, metav1.ConditionFalse, "after a wave with a pod that is not available any more")
 }

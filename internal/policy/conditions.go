@@ -141,9 +141,49 @@ func active(p *Policy, sets []v1alpha1.SetStatus) string {
 	return strings.Join(parts, "; ")
 }
 
+// withoutNodes describes the waves of the specification that have no nodes, for example because earlier waves have them all: nothing is observed there.
+func withoutNodes(sets []v1alpha1.SetStatus) []string {
+	var parts []string
+	for i := range sets {
+		var names []string
+		for k := range sets[i].Waves {
+			if w := &sets[i].Waves[k]; w.Nodes == 0 && w.Gone == 0 && w.Name != Remaining {
+				names = append(names, w.Name)
+			}
+		}
+		if len(names) > 0 {
+			parts = append(parts, fmt.Sprintf("%s: waves without nodes: %s", sets[i].Name, strings.Join(names, ", ")))
+		}
+	}
+	return parts
+}
+
 // Settled reports whether the rollout of a set waits after a wave that is complete and healthy, and that is enough for the policy to be ready.
 func (p *Policy) Settled(s *v1alpha1.SetStatus) bool {
-	return p.WaveHealthy && (s.Phase == v1alpha1.PhaseSoaking && passes(s) || s.Phase == v1alpha1.PhaseWaitingForApproval)
+	switch s.Phase {
+	case v1alpha1.PhaseSoaking:
+		return p.WaveHealthy && passes(s)
+	case v1alpha1.PhaseWaitingForApproval:
+		return p.WaveHealthy
+	case v1alpha1.PhaseWaitingForWindow:
+		return p.WaveHealthy && betweenWaves(s)
+	default:
+		return false
+	}
+}
+
+// betweenWaves reports whether waves have passed, all their nodes are available, and no other wave has begun.
+func betweenWaves(s *v1alpha1.SetStatus) bool {
+	passed := false
+	for i := range s.Waves {
+		switch w := &s.Waves[i]; {
+		case w.Phase == v1alpha1.WavePassed && w.Available >= w.Nodes:
+			passed = passed || w.Nodes > 0
+		case w.Phase != v1alpha1.WavePending:
+			return false
+		}
+	}
+	return passed
 }
 
 // passes reports whether no analysis of the active wave has an answer other than Pass.
