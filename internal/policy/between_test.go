@@ -106,3 +106,17 @@ func TestReadyBetweenWaves(t *testing.T) {
 	w.pass(time.Second)
 	ready(w, metav1.ConditionFalse, "after a wave with a pod that is not available any more")
 }
+
+// TestWavesWithoutNodes are named, because nothing is observed there.
+func TestWavesWithoutNodes(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}}, {name: tenth, nodes: {percent: 10}, soak: 30m}, {name: rest}]")
+	w.pass(0)
+	if got := w.condition(v1alpha1.ConditionReconciling).Message; got != "agent: Rolling in wave canary; agent: waves without nodes: tenth" {
+		t.Error(got)
+	}
+	w = newWorld(t, "waves: [{name: canary, nodes: {count: 1}}, {name: fifth, nodes: {percent: 20}}, {name: rest}]")
+	w.pass(0)
+	if got := w.condition(v1alpha1.ConditionReconciling).Message; got != "agent: Rolling in wave canary" {
+		t.Error(got)
+	}
+}

@@ -138,6 +138,9 @@ func active(p *Policy, sets []v1alpha1.SetStatus) string {
 		}
 		parts = append(parts, text)
 	}
+	if len(parts) > 0 {
+		parts = append(parts, withoutNodes(sets)...)
+	}
 	return strings.Join(parts, "; ")
 }
 

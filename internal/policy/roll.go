@@ -143,7 +143,7 @@ func (r *run) stallAt(k int, unmatched bool) bool {
 	open := w.Phase != v1alpha1.WavePassed
 	switch {
 	case unmatched && open && w.Gone == 0:
-		r.stall(rollout.WaitPolicy, "EmptyWave", fmt.Sprintf("The selector of the wave %s selects no node of the daemon set: label nodes, or change the wave.", w.Name))
+		r.stall(rollout.WaitPolicy, "EmptyWave", fmt.Sprintf("spec.waves[%d].nodes.selector selects no node of the daemon set, so the wave %s cannot begin: label nodes, or change the selector.", k, w.Name))
 	case open && w.Nodes > 0 && !r.labelled():
 		r.stall(rollout.WaitPolicy, "OrderLabelMissing", fmt.Sprintf("No node of the daemon set has the label %s of spec.order.topologyKey, so there is no order: label nodes, or change the key.", r.p.TopologyKey))
 	case r.deserted(k):
