@@ -120,3 +120,13 @@ func TestWavesWithoutNodes(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestRemindersOfAnOlderDefinition: one that allowed less than a second between two reminders keeps no manager busy.
+func TestRemindersOfAnOlderDefinition(t *testing.T) {
+	w := canary(t, "waves: [{name: canary, nodes: {count: 3}, after: [{type: Approval, remindAfter: 1ms}]}]")
+	w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
+	w.pass(500 * time.Millisecond)
+	if wait := w.out.Wake.Sub(w.s.Now); wait < 400*time.Millisecond {
+		t.Errorf("the next decision is in %s", wait)
+	}
+}

@@ -315,11 +315,12 @@ func (r *run) remind(w *Wave, st *v1alpha1.WaveStatus) {
 	if w.RemindAfter <= 0 {
 		return
 	}
+	every := max(w.RemindAfter, time.Second) // an older definition allowed less
 	waited := r.s.Now.Sub(rollout.Time(st.WaitingSince.UnixNano()))
-	if n := int64(waited / w.RemindAfter); n > 0 && n > int64((waited-r.in.Elapsed)/w.RemindAfter) && r.in.Elapsed > 0 {
-		r.event(true, ReasonApprovalMissing, "The wave %s of revision %s has been waiting for an approval for %s.", w.Name, r.target().Name, waited.Truncate(w.RemindAfter).String())
+	if n := int64(waited / every); n > 0 && n > int64((waited-r.in.Elapsed)/every) && r.in.Elapsed > 0 {
+		r.event(true, ReasonApprovalMissing, "The wave %s of revision %s has been waiting for an approval for %s.", w.Name, r.target().Name, waited.Truncate(every).String())
 	}
-	r.wakeAt(r.s.Now.Add(w.RemindAfter - max(waited, 0)%w.RemindAfter))
+	r.wakeAt(r.s.Now.Add(every - max(waited, 0)%every))
 }
 
 // release holds back the nodes of the waves that have not begun. The nodes of the next wave get the reason why it waits.
