@@ -16,9 +16,9 @@ import (
 // +kubebuilder:resource:shortName=rop,categories=everynode
 // +kubebuilder:metadata:labels="everynode.dev/part-of=everynode"
 // +kubebuilder:printcolumn:name="SUSPENDED",type="boolean",JSONPath=".spec.suspend",description="Whether updates are suspended."
-// +kubebuilder:printcolumn:name="SETS",type="string",JSONPath=".status.sets[*].name",description="The daemon sets that the policy applies to."
-// +kubebuilder:printcolumn:name="PHASE",type="string",JSONPath=".status.sets[*].phase",description="The phase of each of these daemon sets."
-// +kubebuilder:printcolumn:name="WAVE",type="string",JSONPath=".status.sets[*].wave",description="The wave that is active in each of these daemon sets."
+// +kubebuilder:printcolumn:name="SETS",type="string",JSONPath=".status.summary.sets",description="The daemon sets that the policy applies to."
+// +kubebuilder:printcolumn:name="PHASE",type="string",JSONPath=".status.summary.phases",description="The phase of each of these daemon sets."
+// +kubebuilder:printcolumn:name="WAVE",type="string",JSONPath=".status.summary.waves",description="The wave that is active in each of these daemon sets."
 // +kubebuilder:printcolumn:name="READY",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].status",description="Whether all of these daemon sets have the revision that their template describes."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="Time since the object was created."
 // +kubebuilder:printcolumn:name="REASON",type="string",priority=1,JSONPath=".status.conditions[?(@.type==\"Ready\")].message",description="Why the policy is ready or not."

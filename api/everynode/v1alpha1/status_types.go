@@ -13,6 +13,10 @@ type RolloutPolicyStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
+	// Summary is the status in short, for the columns of kubectl get.
+	// +optional
+	Summary Summary `json:"summary,omitempty"`
+
 	// Sets has an entry for each daemon set that the policy applies to.
 	// +optional
 	// +listType=map
@@ -32,6 +36,21 @@ type RolloutPolicyStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Summary is the status of a policy in short. It describes at most three daemon sets, those with an active rollout first. Their order is the same in each field.
+type Summary struct {
+	// Sets are the names of the daemon sets, and how many more the policy applies to.
+	// +optional
+	Sets string `json:"sets"`
+
+	// Phases are the phases of these daemon sets.
+	// +optional
+	Phases string `json:"phases"`
+
+	// Waves are the active waves of these daemon sets; "-" for none.
+	// +optional
+	Waves string `json:"waves"`
 }
 
 // DecisionState is the state of an approval.

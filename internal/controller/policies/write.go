@@ -171,6 +171,7 @@ func (s *Store) statusOf(object *v1alpha1.RolloutPolicy, read *policy.Policy, re
 	slices.SortFunc(status.Sets, func(a, b v1alpha1.SetStatus) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.APIVersion, b.APIVersion))
 	})
+	status.Summary = policy.Summary(status.Sets)
 	status.Conditions = read.Conditions(sets, status.Sets, object.Status.Conditions, metav1.NewTime(s.Clock.Now()))
 	return status, true
 }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+)
+
+// mostInColumn is how many daemon sets a column of kubectl get names. Source: kubectl names as many addresses of Endpoints.
+const mostInColumn = 3
+
+// Summary is the status of a policy in short. A column of a CustomResourceDefinition shows only the first of several values, so each field is one string. The
+// daemon sets with an active rollout come first.
+func Summary(sets []v1alpha1.SetStatus) v1alpha1.Summary {
+	sets = slices.Clone(sets)
+	slices.SortStableFunc(sets, func(a, b v1alpha1.SetStatus) int { return cmp.Compare(rank(a), rank(b)) })
+	column := func(of func(s *v1alpha1.SetStatus) string) string {
+		var parts []string
+		for i := range sets[:min(len(sets), mostInColumn)] {
+			parts = append(parts, cmp.Or(of(&sets[i]), "-"))
+		}
+		return strings.Join(parts, ",")
+	}
+	out := v1alpha1.Summary{
+		Sets:   column(func(s *v1alpha1.SetStatus) string { return s.Name }),
+		Phases: column(func(s *v1alpha1.SetStatus) string { return string(s.Phase) }),
+		Waves:  column(func(s *v1alpha1.SetStatus) string { return s.Wave }),
+	}
+	if more := len(sets) - mostInColumn; more > 0 {
+		out.Sets += fmt.Sprintf(" + %d more...", more)
+	}
+	return out
+}
+
+// rank is 1 for a daemon set without an active rollout, else 0.
+func rank(s v1alpha1.SetStatus) int {
+	if s.Phase == v1alpha1.PhaseComplete {
+		return 1
+	}
+	return 0
+}
