@@ -116,7 +116,7 @@ func (p *Policy) stalled(sets []v1alpha1.SetStatus) (message, reason string) {
 		}
 	}
 	if names := p.missing(sets); len(names) > 0 {
-		return fmt.Sprintf("There is no %s: create it, or change spec.targets.", strings.Join(names, ", ")), "TargetMissing"
+		return fmt.Sprintf("The manager serves no %s: create it, start the manager with the dialect that serves it, or change spec.targets.", strings.Join(names, ", ")), "TargetMissing"
 	}
 	if len(sets) == 0 {
 		return "The targets select no daemon set: change spec.targets, or label a daemon set.", "TargetMissing"

@@ -72,8 +72,8 @@ func TestTargets(t *testing.T) {
 	p := read(t, "targets: [{apiVersion: apps/v1, kind: DaemonSet, name: agent}, {apiVersion: apps/v1, kind: DaemonSet, name: gone}]")
 	complete := []v1alpha1.SetStatus{{APIVersion: "apps/v1", Name: "agent", Phase: v1alpha1.PhaseComplete}}
 	for want, sets := range map[string][]v1alpha1.SetStatus{
-		"There is no DaemonSet gone: create it, or change spec.targets.":                  complete,
-		"There is no DaemonSet agent, DaemonSet gone: create it, or change spec.targets.": nil,
+		"The manager serves no DaemonSet gone: create it, start the manager with the dialect that serves it, or change spec.targets.":                  complete,
+		"The manager serves no DaemonSet agent, DaemonSet gone: create it, start the manager with the dialect that serves it, or change spec.targets.": nil,
 	} {
 		c := meta.FindStatusCondition(p.Conditions(nil, sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionStalled)
 		if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "TargetMissing" || c.Message != want {
