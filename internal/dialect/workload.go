@@ -48,6 +48,9 @@ type Workload struct {
 	Set rollout.Set
 	// Plain is Set without the effects of OpenYurt's annotations; nil if there are none. It applies while OpenYurt's own manager is active.
 	Plain *rollout.Set
+	// ForOpenYurt reports whether the annotations of a set whose pods another controller manages ask for updates that only OpenYurt's own manager makes, because
+	// the dialect of the set does not know them.
+	ForOpenYurt bool
 	// ByPolicy replaces Set where a rollout policy applies, for a set whose pods another controller manages; nil if a policy cannot update it.
 	ByPolicy *rollout.Set
 	// TemplateOwners are the field managers that may write the template again, of a set with the strategy OnDelete: while there are any, no undo changes it.

@@ -23,7 +23,7 @@ type Input struct {
 	Set      Set
 	Policies []*Policy
 	Unread   bool
-	// OpenYurt reports whether OpenYurt's own manager starts the updates that the annotations of the set ask for. The set is OnDelete then.
+	// OpenYurt reports whether the updates that the annotations of the set ask for are left to OpenYurt's own manager. The set is OnDelete then.
 	OpenYurt bool
 	// Approvals are the approvals of the namespace, the oldest first. Unstored are the names of those whose
 	// state this process has set, but has not yet read back from the approval or from the status of its policy.
@@ -275,7 +275,8 @@ func (r *run) withPolicy() {
 func (r *run) uncontrolled() {
 	r.out.Status.Phase = v1alpha1.PhaseStalled
 	if r.in.OpenYurt {
-		r.block("OpenYurt", "OpenYurt's own manager is active and starts the updates of this daemon set, so the policy holds nothing: stop that manager to let the policy control updates.")
+		r.block("OpenYurt", "OpenYurt's own manager starts the updates of this daemon set, as its annotations ask, so the policy holds nothing. "+
+			"To let the policy control updates, stop that manager and serve the dialect openyurt, or remove the annotations.")
 		return
 	}
 	r.block("OnDelete", "The daemon set has the strategy OnDelete, so only users update it. If Everynode creates its pods, set the type RollingUpdate to let the policy control updates. "+

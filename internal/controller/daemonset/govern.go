@@ -155,7 +155,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	in := &policy.Input{
 		Snapshot: s, Labels: p.c.Index.Labels(s.Nodes), Revisions: p.revisions(h), Set: policyinput.SetOf(p.w),
 		Policies: p.rules.Policies, Unread: p.rules.Unread, Approvals: p.rules.Approvals, Unstored: p.rules.Unstored, Neighbours: p.turn.neighbours,
-		OpenYurt: p.stoodBack && p.w.Plain != nil && p.w.Set.Strategy != p.w.Plain.Strategy, Watch: p.state.governed.watch,
+		OpenYurt: p.w.ForOpenYurt || p.stoodBack && p.w.Plain != nil && p.w.Set.Strategy != p.w.Plain.Strategy, Watch: p.state.governed.watch,
 		Stored: p.rules.Stored, Answers: p.answers(), Measuring: policy.MeasuredHere, Template: p.template(),
 	}
 	p.turn.in = in

@@ -8,6 +8,7 @@ package policy
 import (
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
+	"everynode.dev/everynode/internal/dialect/openyurt"
 	"everynode.dev/everynode/internal/rbac"
 )
 
@@ -48,6 +49,9 @@ func Digest(obj map[string]any) dialect.Workload {
 	w := r.DaemonSet(obj)
 	w.Problems = r.Problems()
 	base.Alongside(&w)
+	if w.ByPolicy != nil && openyurt.Asks(w.Annotations) { // with OTA, the owner of each node decides
+		w.ByPolicy, w.ForOpenYurt = nil, true
+	}
 	return w
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -28,6 +29,13 @@ func TestOnlyOnDeleteIsForPolicies(t *testing.T) {
 	}
 	if w := Digest(object("RollingUpdate")); w.ByPolicy != nil || w.Set.Strategy != rollout.OnDelete {
 		t.Errorf("a policy would update a set that the other controller rolls: %+v", w.ByPolicy)
+	}
+	for strategy, updates := range map[string]bool{"OTA": false, "advancedrollingupdate": false, "other": true} {
+		annotated := object("OnDelete")
+		annotated["metadata"].(map[string]any)["annotations"] = map[string]any{openyurt.UpdateStrategy: strategy} //nolint:forcetypeassert // made above
+		if w := Digest(annotated); (w.ByPolicy != nil) != updates || w.ForOpenYurt == updates {
+			t.Errorf("%s: for OpenYurt %t, by a policy %+v", strategy, w.ForOpenYurt, w.ByPolicy)
+		}
 	}
 	broken := object("OnDelete")
 	broken["spec"].(map[string]any)["selector"] = "nonsense" //nolint:forcetypeassert // made above
