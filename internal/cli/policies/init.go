@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
@@ -224,8 +225,12 @@ func (a *asked) manifest(set *resolver.Set) string {
 	return b.String()
 }
 
-// onDelete is whether only users update the pods of a set, or a policy next to the controller of Kubernetes.
+// onDelete is whether only users update the pods of a set, or a policy next to the controller of Kubernetes. The annotations of OpenYurt, which go with this
+// strategy, have a budget of their own.
 func onDelete(set *resolver.Set) bool {
+	if _, asks := openyurt.ParseStrategy(set.Object.GetAnnotations()[openyurt.UpdateStrategy]); asks && !set.Advanced() {
+		return false
+	}
 	strategy, _, _ := unstructured.NestedString(set.Object.Object, "spec", "updateStrategy", "type")
 	return strategy == string(appsv1.OnDeleteDaemonSetStrategyType)
 }

@@ -44,6 +44,8 @@ func TestInit(t *testing.T) {
 		return fakecluster.Object(t, strings.Replace(set, "spec: {}", "spec: {updateStrategy: {type: OnDelete}}", 1))
 	}
 	text += fakecluster.New(t, onDelete(native), onDelete(advanced)).Session(t, command.Root, "policy init plain --percent 0", "policy init agent --percent 0")
+	annotated := strings.NewReplacer("uid: uid-ds}", "uid: uid-ds, annotations: {apps.openyurt.io/update-strategy: OTA}}", "spec: {}", "spec: {updateStrategy: {type: OnDelete}}").Replace(native)
+	text += fakecluster.New(t, fakecluster.Object(t, annotated)).Session(t, command.Root, "policy init plain --percent 0")
 	fakecluster.Golden(t, *update, "init.txt", text)
 }
 
