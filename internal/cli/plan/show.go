@@ -130,8 +130,9 @@ func batch(n int) string {
 type row struct {
 	batch            int
 	verdict, message string
-	start            string
-	nodes            []string
+	// start is when the first of them starts, and last when the last one does.
+	start, last string
+	nodes       []string
 }
 
 // batches prints one line for the nodes with the same batch, verdict and reason. If there are many batches, it prints the
@@ -160,9 +161,17 @@ func (s *screen) batches(d *Document) {
 			lines = append(lines, []string{"...", "", strconv.Itoa(nodes), "", fmt.Sprintf("%d more batches (all nodes with -o wide)", hidden), ""})
 			hidden = 0
 		}
-		lines = append(lines, []string{batch(r.batch), r.verdict, strconv.Itoa(len(r.nodes)), cmp.Or(r.start, "-"), r.message, names(r.nodes)})
+		lines = append(lines, []string{batch(r.batch), r.verdict, strconv.Itoa(len(r.nodes)), r.starts(d.Policy != nil), r.message, names(r.nodes)})
 	}
 	s.columns(lines)
+}
+
+// starts is when the first of the nodes starts; under a policy, the others may follow much later, so it also says when the last one does.
+func (r *row) starts(policy bool) string {
+	if policy && r.last != r.start {
+		return r.start + " to " + r.last
+	}
+	return cmp.Or(r.start, "-")
 }
 
 // group groups the nodes in the order of their batches, without those on which nothing happens. Nodes that do not start
@@ -175,11 +184,14 @@ func group(nodes []Node) []row {
 		}
 		at := slices.IndexFunc(rows, func(r row) bool { return r.batch == n.Wave && r.verdict == string(n.Verdict) && r.message == n.Message })
 		if at < 0 {
-			rows = append(rows, row{batch: n.Wave, verdict: string(n.Verdict), message: n.Message, start: n.Start})
+			rows = append(rows, row{batch: n.Wave, verdict: string(n.Verdict), message: n.Message, start: n.Start, last: n.Start})
 			at = len(rows) - 1
 		}
 		if sooner(n.Start, rows[at].start) {
 			rows[at].start = n.Start
+		}
+		if sooner(rows[at].last, n.Start) {
+			rows[at].last = n.Start
 		}
 		rows[at].nodes = append(rows[at].nodes, n.Name)
 	}
