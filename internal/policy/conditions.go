@@ -95,7 +95,7 @@ func NotHeld(e v1alpha1.Enforcement) string {
 	case v1alpha1.EnforcementOnDelete:
 		return "another controller creates the pods, so a pod that joins or is replaced gets the newest revision, joiningNodes has no effect, no node surges, and an undo must change the template"
 	case v1alpha1.EnforcementAnnouncements:
-		return "the owner of each node decides when its pod is updated"
+		return "the owner of each node decides when its pod is updated, whatever the pace"
 	case v1alpha1.EnforcementNone:
 		return "nothing is controlled"
 	default:

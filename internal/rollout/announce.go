@@ -27,19 +27,26 @@ func (d *decision) staleOn(i int) bool {
 }
 
 // due returns what a pod should announce. If a policy holds the node, the pod does not announce a newer
-// revision, unless it has announced this revision before: then its update has already started.
+// revision, unless it has announced this revision before: then its update has already started. It takes that back if the revision has failed or was rejected:
+// no further node gets it.
 func (d *decision) due(i int, p *Pod) Announced {
 	update := d.in.Set.Update
 	switch {
 	case !d.in.Set.Announce:
 		return Announced{}
-	case p.Revision == update || !d.heldByPolicy(i) || p.Announced.Old && int(p.Announced.Revision) == update:
+	case p.Revision == update || !d.heldByPolicy(i) || p.Announced.Old && int(p.Announced.Revision) == update && !d.isBad(i):
 		return Announced{Said: true, Old: p.Revision != update, Revision: int32(update)}
 	case d.inHistory(p.Revision):
 		return Announced{Said: true, Revision: int32(p.Revision)}
 	default:
 		return Announced{}
 	}
+}
+
+// isBad reports whether the policy holds a node because the revision has failed or was rejected.
+func (d *decision) isBad(i int) bool {
+	gate := d.gateOf(i)
+	return gate == WaitFailed || gate == WaitRejected
 }
 
 // announcements returns the announcements that pods need, as far as the plan has room for them. Nodes with an

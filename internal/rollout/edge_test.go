@@ -81,10 +81,10 @@ func externalSetsOnlyDelete(d *dumb, p Plan) error {
 	return nil
 }
 
-// right is what a pod should say. On a node that a policy holds back it says that its own revision is the newest, unless it has said more already.
+// right is what a pod should say. On a node that a policy holds back it says that its own revision is the newest, unless it has said more already and the revision is not bad.
 func (d *dumb) right(f facts, p Pod) Announced {
 	old := p.Revision != d.s.Set.Update
-	announced := p.Announced.Old && int(p.Announced.Revision) == d.s.Set.Update
+	announced := p.Announced.Old && int(p.Announced.Revision) == d.s.Set.Update && f.hold != WaitRejected && f.hold != WaitFailed
 	switch {
 	case !d.s.Set.Announce:
 		return Announced{}
