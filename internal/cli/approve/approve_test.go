@@ -88,7 +88,7 @@ func TestScreens(t *testing.T) {
 	}
 	for name, play := range map[string]func(t *testing.T) string{
 		"approve": func(t *testing.T) string {
-			return session(t, waiting(t), "approve agent --dry-run=client", "approve agent --dry-run", "approve ads/agent --reason 'dashboards are fine'", "approve agent",
+			return session(t, waiting(t), "approve agent --revision agent-5b", "approve agent --revision agent-7f --dry-run=client", "approve agent --dry-run=client", "approve agent --dry-run", "approve ads/agent --reason 'dashboards are fine'", "approve agent",
 				"approve agent --wave tenth", "approve agent --wave what", "approve nobody", "approve", "approve agent --dry-run=later")
 		},
 		"approve-early": func(t *testing.T) string {

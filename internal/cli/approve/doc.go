@@ -85,6 +85,8 @@ type verb struct {
 	change.Flags
 	decision     v1alpha1.Decision
 	wave, reason string
+	// revision is the revision that the user means; empty for the one that is rolled out now.
+	revision string
 }
 
 // command completes a cobra command.
@@ -95,6 +97,8 @@ func (v *verb) command(c *cobra.Command) *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args[0]) }
 	c.Flags().StringVar(&v.reason, "reason", "", "Why, for other people.")
 	noFiles(c, "reason", cobra.NoFileCompletions)
+	c.Flags().StringVar(&v.revision, "revision", "", "Do nothing if the rollout is of another revision than this one by now.")
+	noFiles(c, "revision", cobra.NoFileCompletions)
 	v.AddDryRun(c)
 	return c
 }

@@ -39,6 +39,9 @@ func (v *verb) situation(ctx context.Context, c *options.Clients, set *resolver.
 		return nil, fmt.Errorf("%s reports nothing about %s yet: wait until a manager of Everynode has read it, and see `%s doctor`", p, set.Title(), options.Program)
 	case s.status.TargetRevision == "" || s.status.TargetRevision == s.status.CommittedRevision:
 		return nil, fmt.Errorf("no rollout of %s is active: %s reports the phase %s, so there is nothing to %s", set.Title(), p, s.status.Phase, v.word())
+	case v.revision != "" && v.revision != s.status.TargetRevision:
+		return nil, fmt.Errorf("the rollout of %s is of revision %s now, not of %s (--revision): look at it with `%s status %s`, and decide again",
+			set.Title(), s.status.TargetRevision, v.revision, options.Program, set)
 	}
 	var err error
 	if s.approvals, err = policies.Approvals(ctx, c, set.Namespace()); err != nil && !apierrors.IsForbidden(err) {
