@@ -37,6 +37,9 @@ func TestFieldsOfPoliciesAreExplained(t *testing.T) {
 			if !strings.HasSuffix(c.Description, ".") {
 				t.Errorf("%s: the column %s is described as %q", file, c.Name, c.Description)
 			}
+			if strings.Contains(c.JSONPath, "[*]") {
+				t.Errorf("%s: the column %s would show only the first value of %s", file, c.Name, c.JSONPath)
+			}
 		}
 		if !slices.Contains(crd.Spec.Names.Categories, "everynode") {
 			t.Errorf("%s: kubectl get everynode does not list it", file)
