@@ -328,7 +328,7 @@ func (k *knowledge) refused(uid types.UID, answer apply.Answer, until time.Time)
 	case !k.unsettled[uid].IsZero():
 	case answer == apply.Refused:
 		delete(k.doomed, uid)
-	case answer == apply.Busy:
+	case answer == apply.Busy, answer == apply.Differs: // it had no effect, so another one is another decision
 		k.busy[uid] = true
 	}
 }
@@ -336,7 +336,7 @@ func (k *knowledge) refused(uid types.UID, answer apply.Answer, until time.Time)
 // unsure is told that a look at a pod has failed: of a delete that was refused as if the pod were gone, or another one, it stays open what that means.
 func (k *knowledge) unsure(name string) {
 	for uid, p := range k.pods {
-		if p.Name == name && k.doomed[uid] && k.unsettled[uid].IsZero() {
+		if p.Name == name && k.doomed[uid] && !k.busy[uid] && k.unsettled[uid].IsZero() {
 			k.unsettled[uid] = k.s.w.now.Add(executor.Fence)
 		}
 	}
