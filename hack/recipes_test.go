@@ -334,7 +334,7 @@ func annotationExceptions() exceptions {
 		"the remedy names it":                      {"internal/cli/doctor/uninstall.go"},
 		"it shows the value, with where it is set": {"internal/cli/explain/values.go", "internal/cli/plan/warnings.go"},
 		"a verb for OpenYurt's strategies": {
-			"internal/cli/edit/doc.go", "internal/cli/installed/installed.go", "internal/cli/ota/eligibility.go", "internal/cli/plan/edge.go", "internal/cli/plan/edit.go", "internal/cli/policies/init.go",
+			"internal/cli/edit/doc.go", "internal/cli/installed/installed.go", "internal/cli/ota/eligibility.go", "internal/cli/plan/edge.go", "internal/cli/plan/edit.go",
 		},
 	}
 }
@@ -389,7 +389,7 @@ func dialectExceptions() exceptions {
 		"a rollout policy, and not the dialect policy": {"internal/cli/explain/policy.go", "internal/cli/plan/plan.go", "internal/cli/policies/init.go"},
 		"ads/NAME, and what is shown of such pods":     {"internal/cli/inspect/inspect.go", "internal/cli/resolver/reference.go", "internal/cli/resolver/set.go"},
 		"a verb for pods that are changed in place":    {"internal/cli/edit/restart.go"},
-		"a note that OpenYurt's annotations count not": {"internal/cli/installed/installed.go", "internal/dialect/policy/policy.go"},
+		"a note that OpenYurt's annotations count not": {"internal/cli/installed/installed.go"},
 		"a plane has the webhooks and the node API of one dialect, and Kubernetes' own controller in the place of another": {
 			"localplane/demo/story.go", "localplane/internal/component/commands.go", "localplane/options.go", "localplane/start.go",
 		},

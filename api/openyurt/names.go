@@ -54,6 +54,12 @@ func ParseStrategy(text string) (s Strategy, ok bool) {
 	return "", false
 }
 
+// Asks reports whether the annotations of a DaemonSet with the strategy OnDelete ask OpenYurt to update it.
+func Asks(annotations map[string]string) bool {
+	_, asks := ParseStrategy(annotations[UpdateStrategy])
+	return asks
+}
+
 // Format returns the value of UpdateStrategy.
 func (s Strategy) Format() string { return string(s) }
 

@@ -228,7 +228,7 @@ func (a *asked) manifest(set *resolver.Set) string {
 // onDelete is whether only users update the pods of a set, or a policy next to the controller of Kubernetes. The annotations of OpenYurt, which go with this
 // strategy, have a budget of their own.
 func onDelete(set *resolver.Set) bool {
-	if _, asks := openyurt.ParseStrategy(set.Object.GetAnnotations()[openyurt.UpdateStrategy]); asks && !set.Advanced() {
+	if openyurt.Asks(set.Object.GetAnnotations()) && !set.Advanced() {
 		return false
 	}
 	strategy, _, _ := unstructured.NestedString(set.Object.Object, "spec", "updateStrategy", "type")

@@ -48,12 +48,6 @@ func DigestExternal(obj map[string]any) dialect.Workload {
 	return w
 }
 
-// Asks reports whether annotations of a set with the strategy OnDelete ask OpenYurt to update it.
-func Asks(annotations map[string]string) bool {
-	_, asks := openyurt.ParseStrategy(annotations[openyurt.UpdateStrategy])
-	return asks
-}
-
 // read applies the annotation UpdateStrategy. While there are problems, old pods are updated only when a user deletes them. With another type than OnDelete OpenYurt
 // ignores the annotation, and so does this: the roll that the specification asks for goes on.
 func read(r *base.Reader, w *dialect.Workload, text string) {

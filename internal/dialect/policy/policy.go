@@ -6,9 +6,9 @@
 package policy
 
 import (
+	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
-	"everynode.dev/everynode/internal/dialect/openyurt"
 	"everynode.dev/everynode/internal/rbac"
 )
 
