@@ -48,7 +48,8 @@ func (f podsOf) Create(ctx context.Context, u *unstructured.Unstructured) (*core
 func (f podsOf) Delete(ctx context.Context, space, name string, only metav1.Preconditions) error {
 	_, err := f.m.ask(&request{
 		text: words("deletes %s", f.m.nameOf(name)), write: true, ofPod: true, slow: f.slow, of: decidedIn(ctx), peerPass: peerPassIn(ctx),
-		action: action{verb: "delete", pod: name, uid: string(ptr.Deref(only.UID, "")), namespace: space},
+		versioned: only.ResourceVersion != nil,
+		action:    action{verb: "delete", pod: name, uid: string(ptr.Deref(only.UID, "")), namespace: space},
 		commit: func() (any, error) {
 			p := f.m.s.w.pod(name)
 			err := f.m.s.w.deletePod(name, only)

@@ -311,7 +311,11 @@ func (k *knowledge) answered(r *request, value any, err error) {
 		if r.slow {
 			delete(k.unsettled, types.UID(a.uid))
 		}
-		k.refused(types.UID(a.uid), meaning(a.verb, err), r.lastMoment(k.s.w.now))
+		answer := meaning(a.verb, err)
+		if r.versioned && answer == apply.Differs {
+			answer = apply.Busy // it had no effect, whatever the read that follows says, so another one is another decision
+		}
+		k.refused(types.UID(a.uid), answer, r.lastMoment(k.s.w.now))
 	case a.verb == "status" && err == nil && !r.peer:
 		k.wrote = append(k.wrote, r.sent)
 	}
@@ -328,7 +332,7 @@ func (k *knowledge) refused(uid types.UID, answer apply.Answer, until time.Time)
 	case !k.unsettled[uid].IsZero():
 	case answer == apply.Refused:
 		delete(k.doomed, uid)
-	case answer == apply.Busy, answer == apply.Differs: // it had no effect, so another one is another decision
+	case answer == apply.Busy:
 		k.busy[uid] = true
 	}
 }

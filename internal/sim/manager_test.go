@@ -34,6 +34,8 @@ type request struct {
 	text string
 	// write is whether it changes anything; of pods, which a new leader waits for, or of other objects.
 	write, ofPod bool
+	// versioned is whether a delete names the version of the pod.
+	versioned bool
 	// commit lets it take effect.
 	commit func() (any, error)
 	// stale, if not nil, is another answer to a read: that of who need not know the newest.
