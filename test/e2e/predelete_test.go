@@ -43,14 +43,14 @@ func TestPreDelete(t *testing.T) {
 	if len(released) != count {
 		t.Errorf("the hook has released %d pods, want %d", len(released), count)
 	}
+	for _, client := range clients[:count] {
+		s.servedBy(client, "v1", "v2") // the last pod has only just become ready
+	}
 	for _, client := range clients {
 		client.answered()
 		client.noGap()
 	}
 	s.ran(set, "v1", "v2")
-	for _, client := range clients[:count] {
-		s.servedBy(client, "v1", "v2")
-	}
 }
 
 // releaseEach is the hook: it lets go of one pod after the other, until none with the old image is left.
@@ -114,20 +114,23 @@ func (s *stage) idle(pod *corev1.Pod) error {
 	return err
 }
 
-// servedBy fails unless a client was answered by the pods of all nodes, in each of these versions.
+// servedBy waits until a client was answered by the pods of all nodes, in each of these versions.
 func (s *stage) servedBy(client *asking, versions ...string) {
 	s.t.Helper()
-	have := map[string]bool{}
-	for _, answer := range client.answers() {
-		if words := strings.Fields(answer.Body); len(words) == 3 {
-			have[words[0]+" "+words[2]] = true
-		}
-	}
-	for _, version := range versions {
-		for _, node := range s.Nodes {
-			if !have[version+" "+node] {
-				s.t.Errorf("the client in %s was never answered by %s on %s, but by %v", client.node, version, node, slices.Sorted(maps.Keys(have)))
+	s.Poll("the client in "+client.node+" is answered by all pods", func() error {
+		have := map[string]bool{}
+		for _, answer := range client.answers() {
+			if words := strings.Fields(answer.Body); len(words) == 3 {
+				have[words[0]+" "+words[2]] = true
 			}
 		}
-	}
+		for _, version := range versions {
+			for _, node := range s.Nodes {
+				if !have[version+" "+node] {
+					return fmt.Errorf("not by %s on %s, but by %v", version, node, slices.Sorted(maps.Keys(have)))
+				}
+			}
+		}
+		return nil
+	})
 }
