@@ -275,8 +275,8 @@ func (r *run) withPolicy() {
 func (r *run) uncontrolled() {
 	r.out.Status.Phase = v1alpha1.PhaseStalled
 	if r.in.OpenYurt {
-		r.block("OpenYurt", "OpenYurt's own manager starts the updates of this daemon set, as its annotations ask, so the policy holds nothing. "+
-			"To let the policy control updates, stop that manager and serve the dialect openyurt, or remove the annotations.")
+		why := LeftToOpenYurt()
+		r.block(why.Reason, why.Message)
 		return
 	}
 	r.block("OnDelete", "The daemon set has the strategy OnDelete, so only users update it. If Everynode creates its pods, set the type RollingUpdate to let the policy control updates. "+

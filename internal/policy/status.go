@@ -261,6 +261,12 @@ func Moment(t rollout.Time) *metav1.MicroTime {
 	return &at
 }
 
+// LeftToOpenYurt is why a policy holds nothing of a set that OpenYurt's own manager updates.
+func LeftToOpenYurt() v1alpha1.Blocking {
+	return v1alpha1.Blocking{Reason: "OpenYurt", Message: "OpenYurt's own manager starts the updates of this daemon set, as its annotations ask, so the policy holds nothing. " +
+		"To let the policy control updates, stop that manager and serve the dialect openyurt, or remove the annotations."}
+}
+
 // Idle returns the status of a set without a decision: its specification is invalid, or requests no update.
 // It keeps the data of the last status (nil if there is none) that later decisions need: without this data,
 // marks can only hold nodes.

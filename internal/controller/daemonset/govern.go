@@ -155,7 +155,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	in := &policy.Input{
 		Snapshot: s, Labels: p.c.Index.Labels(s.Nodes), Revisions: p.revisions(h), Set: policyinput.SetOf(p.w),
 		Policies: p.rules.Policies, Unread: p.rules.Unread, Approvals: p.rules.Approvals, Unstored: p.rules.Unstored, Neighbours: p.turn.neighbours,
-		OpenYurt: p.w.ForOpenYurt || p.stoodBack && p.w.Plain != nil && p.w.Set.Strategy != p.w.Plain.Strategy, Watch: p.state.governed.watch,
+		OpenYurt: p.stoodBack && p.w.Plain != nil && p.w.Set.Strategy != p.w.Plain.Strategy, Watch: p.state.governed.watch,
 		Stored: p.rules.Stored, Answers: p.answers(), Measuring: policy.MeasuredHere, Template: p.template(),
 	}
 	p.turn.in = in
@@ -297,8 +297,17 @@ func (c *Controller) reportBlocked(w *dialect.Workload) {
 	of := c.Policies.Of(set)
 	c.leaveGroup(set, !w.Deleting && groupOf(of.Policies) != "")
 	if len(of.Policies) > 0 && of.remembered() == nil {
-		c.Policies.Report(set, of.Policies, policy.Idle(set, nil), nil)
+		c.Policies.Report(set, of.Policies, idle(w, set, nil), nil)
 	}
+}
+
+// idle returns the status of a set without a decision, with the reason.
+func idle(w *dialect.Workload, set policy.Set, last *v1alpha1.SetStatus) *v1alpha1.SetStatus {
+	st := policy.Idle(set, last)
+	if w.ForOpenYurt {
+		st.Blocking = []v1alpha1.Blocking{policy.LeftToOpenYurt()}
+	}
+	return st
 }
 
 // forgetGoverned reports that a set is gone.
@@ -318,6 +327,6 @@ func (p *pass) reportIdle() {
 	set := policyinput.SetOf(p.w)
 	of := p.c.Policies.Of(set)
 	if len(of.Policies) > 0 {
-		p.c.Policies.Report(set, of.Policies, policy.Idle(set, of.remembered()), nil)
+		p.c.Policies.Report(set, of.Policies, idle(p.w, set, of.remembered()), nil)
 	}
 }

@@ -274,6 +274,20 @@ func TestPolicyAlongsideAnotherController(t *testing.T) {
 	}
 }
 
+// TestPolicyOfASetForOpenYurt: the dialect policy alone deletes no pod of a set whose annotations let the owner of each node decide, and the policy says so.
+func TestPolicyOfASetForOpenYurt(t *testing.T) {
+	e := newEdge(t, 4, "policy", map[string]string{edgeStrategy: "OTA"})
+	r := &rules{Governance: Governance{Policies: []*policy.Policy{policy.Read(canaryPolicy())}}}
+	e.c.Policies = r
+	e.edit("img:v2")
+	for range 30 {
+		e.roll()
+	}
+	if got := r.last(); countOf(e.images(), "v2") != 0 || got.Enforcement != v1alpha1.EnforcementNone || len(got.Blocking) != 1 || got.Blocking[0].Reason != "OpenYurt" {
+		t.Errorf("images %v, %+v", e.images(), got)
+	}
+}
+
 // fleeting is a policy that is deleted after the first time that a pass has asked for it.
 type fleeting struct {
 	rules

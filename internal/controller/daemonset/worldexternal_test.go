@@ -20,6 +20,7 @@ import (
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/openyurt"
+	bypolicy "everynode.dev/everynode/internal/dialect/policy"
 	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -40,7 +41,7 @@ type edge struct {
 	down map[string]bool
 }
 
-// newEdge is a world of that many nodes after its first roll-out. kind is "external" or "native".
+// newEdge is a world of that many nodes after its first roll-out. kind is "external", "native", or "policy" for the dialect policy alone.
 func newEdge(t *testing.T, nodes int, kind string, annotations map[string]string) *edge {
 	t.Helper()
 	d := dialect.Dialect{
@@ -51,7 +52,11 @@ func newEdge(t *testing.T, nodes int, kind string, annotations map[string]string
 	if kind == "external" {
 		d.Source, d.StatusPatch = dialect.Source{Dialect: "openyurt", Digest: openyurt.DigestExternal}, openyurt.ExternalPatch
 	}
-	e := &edge{world: newWorldOf(t, nodes, d), external: kind == "external", down: map[string]bool{}}
+	if kind == "policy" {
+		d.Source, d.Announce = dialect.Source{Dialect: "policy", Digest: bypolicy.Digest}, nil
+		d.StatusPatch = func(*dialect.Workload, dialect.Report) ([]byte, bool) { return nil, false }
+	}
+	e := &edge{world: newWorldOf(t, nodes, d), external: kind != "native", down: map[string]bool{}}
 	e.index.ReadFacts(openyurt.Facts)
 	ds := &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
