@@ -5,6 +5,8 @@ package policy
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -18,6 +20,8 @@ type Memory struct {
 	down map[string]downFor
 	// begun are the nodes on which the update has begun.
 	begun begun
+	// ready is since when the pods of the target have been ready, by node, for the nodes of a complete wave.
+	ready map[string]rollout.Time
 }
 
 // downFor is how long a node has not been ready since a time of the wall clock.
@@ -53,4 +57,28 @@ func (r *run) startedFor(at rollout.Time) time.Duration {
 	}
 	r.out.Memory.started, r.out.Memory.startedFor = at, lasts
 	return lasts
+}
+
+// readyAgain reports whether a pod of a complete wave has become ready since the last decision: it was not ready between the two, although neither has seen it.
+// A process that has made no decision compares with the time at which the wave was complete.
+func (r *run) readyAgain(k int, completed *metav1.Time) (again bool) {
+	ready := make(map[string]rollout.Time, r.waves[k].nodes)
+	for i := range r.s.Nodes {
+		if r.places[i] != place(k) || !r.standing[i].Available {
+			continue
+		}
+		n := &r.s.Nodes[i]
+		since, known := rollout.Time(completed.Add(time.Second).UnixNano()), r.in.Restored
+		if m := r.in.Memory; m != nil && !r.in.Restored {
+			since, known = m.ready[n.Name], m.ready[n.Name] != 0
+		}
+		for p := range n.Pods {
+			if p := &n.Pods[p]; p.Revision == r.s.Set.Update {
+				ready[n.Name] = max(ready[n.Name], p.ReadySince)
+			}
+		}
+		again = again || known && ready[n.Name] > since
+	}
+	r.out.Memory.ready = ready
+	return again
 }

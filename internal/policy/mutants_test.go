@@ -99,6 +99,7 @@ func mutants() []mutant {
 		{"a failure gives a notice for each phase", "notice.go", "if r.last != nil && r.last.Failure != nil {\n\t\treturn\n", "if r.last == nil {\n\t\treturn\n"},
 		{"a retry has the identity of the attempt before", "notice.go", "n.Attempt, n.Wave, n.Type, n.Occurrence)", "0, n.Wave, n.Type, n.Occurrence)"},
 		{"a wave that waits again has another identity", "notice.go", "n.Occurrence = seconds(w.CompletedAt) // another", "n.Occurrence = seconds(w.WaitingSince) // another"},
+		{"a pod that was not ready for a moment soaks on", "memory.go", "again || known &&", "again || known && r.in.Restored &&"},
 		{"each decision of a process repeats a notice", "notice.go", "if !r.in.Restored || r.last == nil ||", "if r.last == nil ||"},
 	}
 }

@@ -267,9 +267,15 @@ const NodesLeftOut = "NodesLeftOut"
 // counts, and after one that fails the soak starts again.
 func (r *run) soaked(k int, st *v1alpha1.WaveStatus) bool {
 	w := &r.p.Waves[k]
-	fresh := st.CompletedAt == nil || r.in.Restored && r.newer(w, st.CompletedAt)
+	fresh := st.CompletedAt == nil
 	if fresh {
 		st.CompletedAt = second(r.s.Now)
+	}
+	if again := r.readyAgain(k, st.CompletedAt); again && !fresh {
+		fresh, st.CompletedAt = true, second(r.s.Now)
+		if w.Soak > 0 {
+			r.event(true, ReasonSoakRestarted, "A pod of the wave %s of revision %s was not ready for a moment: its soak starts again.", w.Name, r.target().Name)
+		}
 	}
 	health := r.analyse(k, st)
 	switch {
@@ -291,21 +297,6 @@ func (r *run) soaked(k int, st *v1alpha1.WaveStatus) bool {
 	}
 	r.wakeAt(r.s.Now.Add(rest))
 	r.next(v1alpha1.ActionEndSoak, r.s.Now.Add(rest))
-	return false
-}
-
-// newer reports whether a pod of the wave has become ready after the wave was complete: it may have failed while no manager looked.
-func (r *run) newer(w *Wave, completed *metav1.Time) bool {
-	for i := range r.s.Nodes {
-		if r.places[i] == nowhere || r.p.Waves[r.places[i]].Name != w.Name || !r.standing[i].Available {
-			continue
-		}
-		for k := range r.s.Nodes[i].Pods {
-			if p := &r.s.Nodes[i].Pods[k]; p.Revision == r.s.Set.Update && p.ReadySince > rollout.Time(completed.Add(time.Second).UnixNano()) {
-				return true
-			}
-		}
-	}
 	return false
 }
 

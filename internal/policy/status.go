@@ -20,7 +20,7 @@ const (
 	ReasonWaveStarted = "RolloutWaveStarted"
 	// ReasonSoakStarted is sent when all nodes of a wave are updated and available.
 	ReasonSoakStarted = "RolloutSoakStarted"
-	// ReasonSoakRestarted is a warning: a node of a wave that soaked, or waited for an approval, is not available any more.
+	// ReasonSoakRestarted is a warning: a node of a wave that soaked, or waited for an approval, is not available any more, or was not for a moment.
 	ReasonSoakRestarted = "RolloutSoakRestarted"
 	// ReasonApprovalNeeded is a warning: a wave has soaked, and the next one waits for a RolloutApproval.
 	ReasonApprovalNeeded = "RolloutApprovalNeeded"
