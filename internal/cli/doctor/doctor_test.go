@@ -133,7 +133,7 @@ func guards(t *testing.T) []runtime.Object {
 		name string
 	}{
 		{config.Install, "install/20-flow-control.yaml"}, {config.Install, "install/30-delete-protection.yaml"},
-		{config.Agent, "agent/15-flow-control.yaml"}, {config.Agent, "agent/20-policy.yaml"},
+		{config.Policy, "policy/20-approvals.yaml"}, {config.Agent, "agent/15-flow-control.yaml"}, {config.Agent, "agent/20-policy.yaml"},
 	} {
 		data, err := file.from.ReadFile(file.name)
 		if err != nil {

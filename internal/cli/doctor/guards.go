@@ -85,6 +85,9 @@ func (p *installation) policies(ctx context.Context) []Finding {
 	findings := []Finding{p.policy(ctx, guard{
 		"everynode-delete-protection", "kubectl apply -f config/install/30-delete-protection.yaml, or deleteProtection: true in the values of the chart",
 		"the label policy.kruise.io/delete-protection protects nothing",
+	}), p.policy(ctx, guard{
+		"everynode-rollout-approvals", "kubectl apply -f config/policy/20-approvals.yaml, or upgrade the chart",
+		"a RolloutApproval can name a user who has not created it",
 	})}
 	if p.agent == nil {
 		return findings
