@@ -4,6 +4,7 @@ package integration
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -188,6 +189,20 @@ func TestPoliciesThatAreRejected(t *testing.T) {
 		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], unreachableAfter: 8760h, waves: [{name: a, nodes: {count: 1}, soak: 1209600s}, {name: b, nodes: {percent: 10}, soak: 1h30m0.5s}]}",
 	} {
 		must(t, s, "apiVersion: everynode.dev/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: good}\nspec: "+spec, "create", "--dry-run=server", "-f", "-")
+	}
+}
+
+// TestPolicySamplesAreAccepted by the API server.
+func TestPolicySamplesAreAccepted(t *testing.T) {
+	c := cluster(t)
+	onlyEverynode(t, c, "only Everynode has rollout policies")
+	s := c.Space(t, 0)
+	files, err := filepath.Glob("../../docs/samples/policies/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("found %d samples: %v", len(files), err)
+	}
+	for _, file := range files {
+		must(t, s, "", "create", "--dry-run=server", "--filename", file)
 	}
 }
 
