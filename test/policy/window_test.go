@@ -28,11 +28,20 @@ func TestWindowCloses(t *testing.T) {
 				return fmt.Sprintf(`{"windows":[{"schedule":"0 %d * * *","duration":"1m"}]}`, (now.UTC().Hour()+12)%24)
 			}, `{"windows":null}`, "Window", v1alpha1.ActionOpenWindow,
 		},
+		{
+			"window that ends", func(now time.Time) string { // it is open now, for a few seconds more
+				now = now.UTC()
+				start := now.Truncate(time.Minute)
+				return fmt.Sprintf(`{"windows":[{"schedule":"%d %d * * *","duration":%q}]}`, start.Minute(), start.Hour(), now.Sub(start).Truncate(time.Second)+4*time.Second)
+			}, `{"windows":null}`, "Window", v1alpha1.ActionOpenWindow,
+		},
 		{"freeze", func(now time.Time) string { return freeze(now.Add(-time.Hour), now.Add(time.Hour)) }, `{"freezes":null}`, "Freeze", v1alpha1.ActionEndFreeze},
 		{"freeze that is announced", func(now time.Time) string { return freeze(now.Add(4*time.Second), now.Add(time.Hour)) }, `{"freezes":null}`, "Freeze", v1alpha1.ActionEndFreeze},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStage(t, native(), smallNodes)
+			// An update takes longer than the time between two starts, so there is a node in the middle of its update whenever the window closes.
+			s.kubectl("", "patch", s.dialect.resource(), set, "--type=merge", "-p", `{"spec":{"minReadySeconds":3}}`)
 			s.govern("\n  pace: {minTimeBetween: 1s}\n  waves:\n  - {name: canary, nodes: {count: 1}, soak: 2s}\n")
 			s.update(harness.Image2)
 			s.Wait("the second wave has begun", atLeast(harness.Image2, 2))
@@ -59,7 +68,14 @@ func (s *stage) closed(reason string, action v1alpha1.Action) {
 	if !slices.ContainsFunc(st.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == reason }) {
 		s.t.Errorf("what blocks is %+v, want %s", st.Blocking, reason)
 	}
+	available := 0
+	for i := range st.Waves {
+		available += int(st.Waves[i].Available)
+	}
 	begun := s.soFar().beganAfter(0)
+	if len(begun) <= available {
+		s.t.Errorf("no node was in the middle of its update: %d have begun, and %d were available with the new revision", len(begun), available)
+	}
 	if len(begun) >= len(s.Nodes) {
 		s.t.Fatalf("all nodes had begun before the window closed")
 	}
