@@ -34,10 +34,11 @@ func TestKilledManager(t *testing.T) {
 	s.govern("  pace: {minTimeBetween: 500ms}" + waves.spec()) // so that waves take as long as soaks
 	steps := waves.manual(s)
 	images := []string{harness.Image2, harness.Image3, harness.Image}
+	phases := []v1alpha1.Phase{v1alpha1.PhaseSoaking, v1alpha1.PhaseRolling}
 	for killed, rollouts := 0, 0; killed < kills; rollouts++ {
 		s.update(images[rollouts%len(images)])
 		var outages []outage
-		for killed < kills && s.liveFor(time.Duration(random.Int64N(int64(life)))) {
+		for killed < kills && s.liveFor(time.Duration(random.Int64N(int64(life))), phases[killed%len(phases)]) {
 			st := s.status()
 			s.Cluster.Kill(t, harness.ManagerComponent)
 			killed++
@@ -56,14 +57,15 @@ func TestKilledManager(t *testing.T) {
 	s.sameLetters()
 }
 
-// liveFor waits for that long, and reports whether the rollout is still active.
-func (s *stage) liveFor(d time.Duration) bool {
+// liveFor waits for that long and then for a phase, and reports whether the rollout is still active.
+func (s *stage) liveFor(d time.Duration, phase v1alpha1.Phase) bool {
 	s.t.Helper()
 	ends := time.Now().Add(d)
 	active := true
-	s.Poll("the moment comes, or the rollout ends", func() error {
-		active = s.status().Phase != v1alpha1.PhaseComplete
-		if active && time.Now().Before(ends) {
+	s.Poll("the moment and the phase "+string(phase)+" come, or the rollout ends", func() error {
+		now := s.status().Phase
+		active = now != v1alpha1.PhaseComplete
+		if active && (now != phase || time.Now().Before(ends)) {
 			return errors.New("not yet")
 		}
 		return nil
