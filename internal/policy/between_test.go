@@ -4,6 +4,7 @@ package policy_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -128,5 +129,30 @@ func TestRemindersOfAnOlderDefinition(t *testing.T) {
 	w.pass(500 * time.Millisecond)
 	if wait := w.out.Wake.Sub(w.s.Now); wait < 400*time.Millisecond {
 		t.Errorf("the next decision is in %s", wait)
+	}
+}
+
+// TestPaceAfterACrash: a manager that starts knows no start but those that pods show, and not more exactly than they do.
+func TestPaceAfterACrash(t *testing.T) {
+	for name, start := range map[string]func(w *world){
+		"created":  func(w *world) { w.put("a", 1, true) },
+		"deleted":  func(w *world) { w.node("a").Pods[0].Deleting, w.node("a").Pods[0].DeletedAt = true, w.s.Now },
+		"prepared": func(w *world) { w.node("a").Pods[0].Hook = rollout.HookWaiting },
+	} {
+		w := newWorld(t, "pace: {minTimeBetween: 10s}")
+		w.s.Set.MaxUnavailable.Value = 2
+		w.pass(0)
+		start(w) // up to a second later than the pod shows
+		w.lead()
+		w.pass(time.Second)
+		w.pass(9 * time.Second)
+		second := func(a rollout.Action) bool { return a.Node == 1 }
+		if got := w.plan().Actions; slices.ContainsFunc(got, second) {
+			t.Errorf("%s: before ten seconds: %+v", name, got)
+		}
+		w.pass(time.Second)
+		if got := w.plan().Actions; !slices.ContainsFunc(got, second) {
+			t.Errorf("%s: after ten seconds: %+v", name, got)
+		}
 	}
 }

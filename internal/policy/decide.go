@@ -449,7 +449,7 @@ func (r *Result) Enter(s *rollout.Snapshot, change func(from, to int) rollout.Ch
 	}
 }
 
-// lastStart returns when an update was last started: as recorded, or as the pods show it. A time in the
+// lastStart returns when an update was last started: as recorded, or not before that as the pods show it. A time in the
 // future was recorded before the clock was set back: then the start counts as now.
 func (r *run) lastStart() rollout.Time {
 	last := rollout.Time(0)
@@ -457,19 +457,7 @@ func (r *run) lastStart() rollout.Time {
 		last = rollout.Time(r.in.Last.LastStart.UnixNano())
 	}
 	if r.in.Last == nil || r.in.Restored {
-		for i := range r.s.Nodes {
-			for k := range r.s.Nodes[i].Pods {
-				p := &r.s.Nodes[i].Pods[k]
-				if p.Revision == r.s.Set.Update {
-					last = max(last, p.Created)
-					if r.s.Set.InPlace {
-						last = max(last, p.ReadySince)
-					}
-				} else {
-					last = max(last, p.DeletedAt)
-				}
-			}
-		}
+		last = max(last, r.shownStart())
 	}
 	if last > r.s.Now {
 		last = r.s.Now

@@ -310,8 +310,8 @@ func TestPace(t *testing.T) {
 	start := *w.out.Status
 	w.last = &start
 	w.pass(0)
-	w.last = nil // a new leader sees it by the pods
-	w.pass(9 * time.Second)
+	w.last = nil // a new leader sees it by the pods, which show whole seconds
+	w.pass(10 * time.Second)
 	w.want("", v1alpha1.PhaseRolling, "remaining")
 	w.pass(time.Second)
 	w.want("b", v1alpha1.PhaseRolling, "remaining")

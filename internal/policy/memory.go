@@ -59,6 +59,30 @@ func (r *run) startedFor(at rollout.Time) time.Duration {
 	return lasts
 }
 
+// shownStart returns when an update was last started at the latest, as the pods show it in whole seconds, rounded down; 0 for never. A pod that is prepared
+// shows no time, so that may have been just now.
+func (r *run) shownStart() (last rollout.Time) {
+	for i := range r.s.Nodes {
+		for k := range r.s.Nodes[i].Pods {
+			p, shown := &r.s.Nodes[i].Pods[k], rollout.Time(0)
+			switch {
+			case p.Revision == r.s.Set.Update && r.s.Set.InPlace:
+				shown = max(p.Created, p.ReadySince)
+			case p.Revision == r.s.Set.Update:
+				shown = p.Created
+			case p.DeletedAt != 0:
+				shown = p.DeletedAt
+			case p.Hook >= rollout.HookWaiting && !p.Evicted:
+				return r.s.Now
+			}
+			if shown != 0 {
+				last = max(last, shown.Add(time.Second))
+			}
+		}
+	}
+	return last
+}
+
 // readyAgain reports whether a pod of a complete wave has become ready since the last decision: it was not ready between the two, although neither has seen it.
 // A process that has made no decision compares with the time at which the wave was complete.
 func (r *run) readyAgain(k int, completed *metav1.Time) (again bool) {
