@@ -81,11 +81,18 @@ func (s *sim) healWorld() {
 		s.lead.clock.jump(0)
 		s.lead.known.count()
 	}
+	s.bringNodesUp()
+}
+
+// bringNodesUp has nodes come up that are down, and reports whether there are any.
+func (s *sim) bringNodesUp() (were bool) {
 	for _, n := range s.w.nodes() {
 		if !nodeReady(n) && !s.out.down(n.Name) {
+			were = true
 			s.w.changeNode(n, func(n *corev1.Node) { s.setNode(n, corev1.ConditionTrue) })
 		}
 	}
+	return were
 }
 
 // heal ends what would keep the set from getting ready for ever. What a user has asked for stays, but for an image that never works,

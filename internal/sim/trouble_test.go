@@ -26,6 +26,8 @@ const (
 	aRegret
 	// aDeathInTheUndo is that the leader dies when nodes return to the committed revision, or get another one while a node is ill.
 	aDeathInTheUndo
+	// aLossInTheUndo is that a node goes down when nodes return to the committed revision.
+	aLossInTheUndo
 )
 
 // soakOp is the trouble in the middle of a soak; nil if there is none.
@@ -36,6 +38,14 @@ func (s *sim) soakOp(p *v1alpha1.RolloutPolicy) *op {
 			s.lead.die()
 			s.lead = nil
 		}}
+	}
+	if s.trouble == aLossInTheUndo && len(p.Status.Sets) > 0 && p.Status.Sets[0].Phase == v1alpha1.PhaseUndoing {
+		if n := s.w.nodes()[s.w.rv%len(s.w.nodes())]; nodeReady(n) {
+			return &op{n.Name + " goes down in the middle of it", 1, func() {
+				s.trouble = noTrouble
+				s.goesDown(n)
+			}}
+		}
 	}
 	if s.trouble == aWait {
 		return &op{"60s pass", 1, func() {

@@ -150,14 +150,17 @@ func (p *provider) passes(number int64) bool {
 	return said == v1alpha1.AnswerPass
 }
 
-// lastIllness is one more rollout, of an image that works, while no pod gets ready on one node: that was so before, so the image must not fail, also if the leader dies in
-// the middle. The other nodes may have to wait for that node, for it uses the budget up.
+// lastIllness is one more rollout, of an image that works, while no pod gets ready on one node: that was so before, or the node joins in the middle, so the image must not
+// fail, also if the leader dies then. The other nodes may have to wait for that node, for it uses the budget up.
 func (s *sim) lastIllness() {
 	nodes := s.w.nodes()
 	if s.broken != nil || !s.cfg.undoes() || len(nodes) == 0 || byHand(s.w.set()) {
 		return
 	}
-	s.ill = nodes[s.w.rv%len(nodes)].Name
+	joins := s.w.rv%3 == 0
+	if s.ill = nodes[s.w.rv%len(nodes)].Name; joins {
+		s.ill = words("n%d", s.cfg.nodes+2)
+	}
 	s.sick = s.ill
 	s.note("no pod gets ready on %s any more", s.ill)
 	for _, p := range s.podsOn(s.ill) {
@@ -171,6 +174,10 @@ func (s *sim) lastIllness() {
 	})
 	s.w.editSet(func(spec map[string]any) { setImage(spec, otherImage(s.w.set())) })
 	s.note("a user edits the image while %s is ill", s.ill)
+	if joins {
+		s.note("%s joins", s.ill)
+		s.w.put(ofNodes, newNode(s.ill, s.w.now))
+	}
 	if s.trouble = noTrouble; s.w.rv%2 == 0 {
 		s.trouble = aDeathInTheUndo
 	}
@@ -212,9 +219,12 @@ func (s *sim) lastUndo() {
 		s.earlier[p.UID] = strings.HasSuffix(imageOf(p), "bad")
 	}
 	s.w.editSet(func(spec map[string]any) { setImage(spec, "v4-bad") })
-	s.trouble = []trouble{noTrouble, aDeathInTheUndo}[s.w.rv%2]
+	s.trouble = []trouble{noTrouble, aDeathInTheUndo, aLossInTheUndo}[s.w.rv%3]
 	if !s.fair(s.fairRounds()) && s.broken == nil {
 		s.blame("undo", "after %d fair rounds the undo has not come to rest", s.fairRounds())
+	}
+	if s.trouble = noTrouble; s.bringNodesUp() && !s.fair(s.fairRounds()) && s.broken == nil {
+		s.blame("undo", "after %d fair rounds the undo has not come to rest with all nodes", s.fairRounds())
 	}
 	s.checkUndone(was)
 	s.undoing = false
