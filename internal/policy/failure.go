@@ -126,16 +126,20 @@ func (r *run) late(k int, st *v1alpha1.WaveStatus) bool {
 	case deadline == 0 || st.Phase != v1alpha1.WaveRolling && st.Phase != v1alpha1.WaveSoaking:
 		st.Rolled = nil
 		return false
-	case !r.lacking(k):
-		return false
 	}
-	if st.Rolled == nil {
-		st.Rolled = &metav1.Duration{}
+	lacking := r.lacking(k)
+	if lacking {
+		r.out.Watch.lacked[st.Name] = !r.s.Set.Paused
+		if st.Rolled == nil {
+			st.Rolled = &metav1.Duration{}
+		}
 	}
-	r.out.Watch.lacked[st.Name] = !r.s.Set.Paused
 	alerts := r.last != nil && r.last.Alerts != nil && r.last.Alerts.Answer != v1alpha1.AnswerPass
-	if r.last != nil && r.last.Phase == v1alpha1.PhaseRolling && r.lacked(st.Name) && !alerts {
+	if st.Rolled != nil && r.last != nil && r.last.Phase == v1alpha1.PhaseRolling && r.lacked(st.Name) && !alerts {
 		st.Rolled.Duration += max(r.in.Elapsed, 0)
+	}
+	if !lacking {
+		return false
 	}
 	if rest := deadline - st.Rolled.Duration; rest > 0 {
 		r.wakeAt(r.s.Now.Add(rest))

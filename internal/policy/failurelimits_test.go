@@ -162,6 +162,23 @@ func TestWaveDeadlineOfPodsThatComeAndGo(t *testing.T) {
 	}
 }
 
+// The time of an outage counts too if no decision is made between its beginning and its end.
+func TestWaveDeadlineOfOutagesWithoutDecisions(t *testing.T) {
+	w := canary(t, flapping)
+	outages := 0
+	for ; outages < 20 && w.last.Phase != v1alpha1.PhaseFailed; outages++ {
+		w.fails("a", hangs)
+		w.pass(time.Second)
+		p := &w.node("a").Pods[0]
+		p.Ready, p.ReadySince = true, w.s.Now.Add(4*time.Minute)
+		w.pass(4 * time.Minute)
+		w.pass(30 * time.Second)
+	}
+	if w.want("", v1alpha1.PhaseFailed, "canary"); outages != 9 {
+		t.Errorf("failed after %d outages of four minutes, want 9, of which the last one only begins", outages)
+	}
+}
+
 // When the wave has soaked, its deadline starts again.
 func TestWaveDeadlineAfterTheSoak(t *testing.T) {
 	w := canary(t, flapping)
