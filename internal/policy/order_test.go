@@ -43,3 +43,11 @@ func TestOrderAndGrowth(t *testing.T) {
 		w.want(step, v1alpha1.PhaseRolling, "all")
 	}
 }
+
+// TestGrowthFactor: a factor that no definition allows is a problem of the policy.
+func TestGrowthFactor(t *testing.T) {
+	p := read(t, "waves: [{name: all, nodes: {percent: 100}, growth: {start: 2, factor: 0}}]")
+	if len(p.Problems) != 1 || !strings.HasPrefix(p.Problems[0], "spec.waves[0].growth.factor: ") {
+		t.Error(p.Problems)
+	}
+}

@@ -183,6 +183,9 @@ func (p *Policy) wave(path string, from *v1alpha1.Wave) Wave {
 		if from.Growth.Factor != nil {
 			w.Factor = int(*from.Growth.Factor)
 		}
+		if w.Factor < 1 { // a wave would never end
+			p.problem(path+".growth.factor", "%d is less than 1", w.Factor)
+		}
 	}
 	return w
 }
