@@ -74,10 +74,32 @@ func (l *Ledger) See(c Candidate, g Group, all []Candidate) *Neighbours {
 		}
 		n.Others = append(n.Others, other)
 	}
+	n.Others = append(n.Others, l.former(c, g, all)...)
 	slices.SortFunc(n.Others, func(a, b Neighbour) int {
 		return cmp.Or(cmp.Compare(a.Set.Name, b.Set.Name), cmp.Compare(a.Set.APIVersion(), b.Set.APIVersion()))
 	})
 	return n
+}
+
+// former are the sets that no policy of the group selects any more, and that are in the middle of their updates: that a policy was deleted ends no update.
+func (l *Ledger) former(c Candidate, g Group, all []Candidate) []Neighbour {
+	var others []Neighbour
+	for key, e := range l.sets {
+		is := func(o Candidate) bool { return keyOf(o.Set) == key }
+		if e.Group == g.Name && len(e.UnderWay) > 0 && key != keyOf(c.Set) && !slices.ContainsFunc(all, is) {
+			set := Set{Namespace: c.Set.Namespace, Name: key.name, Advanced: key.advanced}
+			others = append(others, Neighbour{Set: set, Known: true, UnderWay: e.UnderWay, Down: e.Down})
+		}
+	}
+	return others
+}
+
+// GroupOf is the group in which the last decision of a set was made; empty for none.
+func (l *Ledger) GroupOf(s Set) string {
+	if e := l.sets[keyOf(s)]; e != nil {
+		return e.Group
+	}
+	return ""
 }
 
 // Record stores the decision of a set. It reports whether other sets may start because of it; Held lists them.

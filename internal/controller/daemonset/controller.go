@@ -184,6 +184,7 @@ func (c *Controller) reconcile(ctx context.Context, key clustercache.Key, e *end
 		return 0, nil
 	case d == nil || !d.MayWrite():
 		c.ask(key, nil)
+		c.unlooked(key)
 		c.reportBlocked(w)
 		return 0, nil
 	case w.Deleting:
@@ -194,6 +195,7 @@ func (c *Controller) reconcile(ctx context.Context, key clustercache.Key, e *end
 		return 0, nil
 	}
 	p := &pass{c: c, d: d, key: key, w: w, state: c.state(key, w), ending: e}
+	p.governedAt, p.state.governed.at = p.state.governed.at, time.Time{} // so that only passes count that follow each other and decide
 	if p.adopt(); !p.byPolicy && c.bystander(key, w) {
 		c.leaveGroup(policyinput.SetOf(w), false)
 		p.reportIdle()
@@ -286,6 +288,10 @@ type pass struct {
 	foreigners []bool
 	// tidied reports whether orphans of the history have been adopted in this pass.
 	tidied bool
+	// governedAt is when the pass before this one made a decision about a policy; 0 if it made none.
+	governedAt time.Time
+	// ran reports whether the pass has come as far as to read the history of the set.
+	ran bool
 	// byPolicy reports whether a policy updates the set although another controller manages its pods.
 	byPolicy bool
 	// turn is the turn of the set in its concurrency group.
@@ -347,6 +353,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 			return again, err
 		}
 	}
+	p.ran = true
 	claimed, h, claimErr, historyErr := p.claim(ctx)
 	err := errors.Join(claimErr, historyErr)
 	if h == nil {

@@ -137,12 +137,21 @@ func (p *pass) abandoned() bool { return p.byPolicy && len(p.rules.Policies) == 
 // governs reports whether a policy may restrict the update.
 func (p *pass) governs() bool { return p.rules.Unread || p.marked || len(p.rules.Policies) > 0 }
 
-// sinceGoverned is how long ago the last decision about the policy was made, by a clock that users cannot set.
+// sinceGoverned is how long ago the last decision about the policy was made, by a clock that users cannot set; 0 if a pass after it has made none.
 func (p *pass) sinceGoverned() time.Duration {
-	if at := p.state.governed.at; !at.IsZero() {
-		return p.c.Clock.Since(at)
+	if !p.governedAt.IsZero() {
+		return p.c.Clock.Since(p.governedAt)
 	}
 	return 0
+}
+
+// unlooked has the time since the last decision about a policy count for nothing: the set was not looked at.
+func (c *Controller) unlooked(key clustercache.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.states[key]; s != nil {
+		s.governed.at = time.Time{}
+	}
 }
 
 // govern puts into the Snapshot what the policies allow.

@@ -73,9 +73,25 @@ func groupOf(of []*policy.Policy) string {
 	return ""
 }
 
+// group is the name of the group of the set; empty for none. A set whose policy was deleted in the middle of its rollout stays in the group of that policy.
+func (p *pass) group() string {
+	if name := groupOf(p.rules.Policies); name != "" || len(p.rules.Policies) > 0 || !p.marked {
+		return name
+	}
+	set := policyinput.SetOf(p.w)
+	l := p.c.groups.open(set.Namespace, false)
+	if l == nil {
+		return ""
+	}
+	defer p.c.groups.release(set.Namespace, l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.GroupOf(set)
+}
+
 // beginTurn waits for the turn of the set, if it belongs to a group.
 func (p *pass) beginTurn() {
-	set, name := policyinput.SetOf(p.w), groupOf(p.rules.Policies)
+	set, name := policyinput.SetOf(p.w), p.group()
 	if name == "" {
 		p.c.leaveGroup(set, false)
 		p.turn.decided = true
@@ -115,7 +131,7 @@ func (p *pass) missTurn() {
 	}
 	if l := p.c.groups.open(set.Namespace, false); l != nil {
 		defer p.c.groups.release(set.Namespace, l)
-		if p.turn.of == nil && groupOf(p.c.Policies.Of(set).Policies) == "" {
+		if of := p.c.Policies.Of(set).Policies; p.turn.of == nil && groupOf(of) == "" && (len(of) > 0 || !p.ran) {
 			p.c.leaveGroup(set, false)
 			return
 		}
