@@ -137,6 +137,7 @@ func TestPaceAfterACrash(t *testing.T) {
 	for name, start := range map[string]func(w *world){
 		"created":  func(w *world) { w.put("a", 1, true) },
 		"deleted":  func(w *world) { w.node("a").Pods[0].Deleting, w.node("a").Pods[0].DeletedAt = true, w.s.Now },
+		"gone":     func(w *world) { w.node("a").Pods = nil },
 		"prepared": func(w *world) { w.node("a").Pods[0].Hook = rollout.HookWaiting },
 	} {
 		w := newWorld(t, "pace: {minTimeBetween: 10s}")

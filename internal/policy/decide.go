@@ -175,7 +175,7 @@ func Decide(in *Input) Result {
 		return r.out // nothing is decided
 	}
 	if in.Memory != nil {
-		r.out.Memory.begun = in.Memory.begun
+		r.out.Memory.begun, r.out.Memory.soaking = in.Memory.begun, in.Memory.soaking
 	}
 	r.findCommitted()
 	switch {

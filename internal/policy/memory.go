@@ -5,8 +5,6 @@ package policy
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -20,8 +18,9 @@ type Memory struct {
 	down map[string]downFor
 	// begun are the nodes on which the update has begun.
 	begun begun
-	// ready is since when the pods of the target have been ready, by node, for the nodes of a complete wave.
-	ready map[string]rollout.Time
+	// soaking are the pods of the target in the wave that soaks, in the order of its nodes, and growing whether it waited for nodes that had joined.
+	soaking []soakingPod
+	growing bool
 }
 
 // downFor is how long a node has not been ready since a time of the wall clock.
@@ -59,8 +58,8 @@ func (r *run) startedFor(at rollout.Time) time.Duration {
 	return lasts
 }
 
-// shownStart returns when an update was last started at the latest, as the pods show it in whole seconds, rounded down; 0 for never. A pod that is prepared
-// shows no time, so that may have been just now.
+// shownStart returns when an update was last started at the latest, as the pods show it in whole seconds, rounded down; 0 for never. A pod that is prepared, or that
+// is missing, shows no time, so that may have been just now.
 func (r *run) shownStart() (last rollout.Time) {
 	for i := range r.s.Nodes {
 		for k := range r.s.Nodes[i].Pods {
@@ -79,30 +78,9 @@ func (r *run) shownStart() (last rollout.Time) {
 				last = max(last, shown.Add(time.Second))
 			}
 		}
+		if n := &r.s.Nodes[i]; !r.atRest() && r.bare(i) && n.Joined <= r.s.Revisions[r.template].Created {
+			return r.s.Now
+		}
 	}
 	return last
-}
-
-// readyAgain reports whether a pod of a complete wave has become ready since the last decision: it was not ready between the two, although neither has seen it.
-// A process that has made no decision compares with the time at which the wave was complete.
-func (r *run) readyAgain(k int, completed *metav1.Time) (again bool) {
-	ready := make(map[string]rollout.Time, r.waves[k].nodes)
-	for i := range r.s.Nodes {
-		if r.places[i] != place(k) || !r.standing[i].Available {
-			continue
-		}
-		n := &r.s.Nodes[i]
-		since, known := rollout.Time(completed.Add(time.Second).UnixNano()), r.in.Restored
-		if m := r.in.Memory; m != nil && !r.in.Restored {
-			since, known = m.ready[n.Name], m.ready[n.Name] != 0
-		}
-		for p := range n.Pods {
-			if p := &n.Pods[p]; p.Revision == r.s.Set.Update {
-				ready[n.Name] = max(ready[n.Name], p.ReadySince)
-			}
-		}
-		again = again || known && ready[n.Name] > since
-	}
-	r.out.Memory.ready = ready
-	return again
 }

@@ -42,7 +42,7 @@ func mutants() []mutant {
 		{"an answer that is not known ends a series of failures", "answers.go", "as.Answer = v1alpha1.AnswerUnknown\n\t\t\tif as", "as.Answer, as.Failures = v1alpha1.AnswerUnknown, 0\n\t\t\tif as"},
 		{"a pass ends no series of failures", "answers.go", "as.Failures, as.LastFailure, as.UnknownFor = 0, nil, nil", "as.LastFailure, as.UnknownFor = nil, nil"},
 		{"one failure more is allowed", "answers.go", "if int(as.Failures) > a.FailureLimit &&", "if int(as.Failures) > a.FailureLimit+1 &&"},
-		{"a failed analysis does not start the soak again", "roll.go", "st.Soaked == nil || health.failed:", "st.Soaked == nil:"},
+		{"a failed analysis does not start the soak again", "soak.go", "st.Soaked == nil || health.failed:", "st.Soaked == nil:"},
 		{"failed nodes of all waves count for each", "failure.go", "if node == nil || r.places[i] != place(k) {", "if node == nil || r.places[i] < 0 && k >= 0 {"},
 		{"one failed node more is allowed", "failure.go", "case int(st.Failed) > most:", "case int(st.Failed) > most+1:"},
 		{"a broken node without a pod is forgotten", "watch.go", "broken || stays", "broken || stays && r.p == nil"},
@@ -99,7 +99,12 @@ func mutants() []mutant {
 		{"a failure gives a notice for each phase", "notice.go", "if r.last != nil && r.last.Failure != nil {\n\t\treturn\n", "if r.last == nil {\n\t\treturn\n"},
 		{"a retry has the identity of the attempt before", "notice.go", "n.Attempt, n.Wave, n.Type, n.Occurrence)", "0, n.Wave, n.Type, n.Occurrence)"},
 		{"a wave that waits again has another identity", "notice.go", "n.Occurrence = seconds(w.CompletedAt) // another", "n.Occurrence = seconds(w.WaitingSince) // another"},
-		{"a pod that was not ready for a moment soaks on", "memory.go", "again || known &&", "again || known && r.in.Restored &&"},
+		{"a pod that was not ready for a moment soaks on", "soak.go", "if known && !stayed &&", "if known && !stayed && r.in.Restored &&"},
+		{"a node that is left out starts the soak again", "soak.go", "member(&r.s.Nodes[i]) && !r.left[i]", "member(&r.s.Nodes[i])"},
+		{"a node that joins starts the soak again", "soak.go", "r.out.Memory.growing = true\n\treturn true", "return false"},
+		{"the soak goes on while a node that has joined gets its pod", "soak.go", "!r.in.Memory.growing):", "r.in.Memory.growing || true):"},
+		{"a pod that fails after its node has joined does not start the soak again", "soak.go", "n.Joined < since || at", "n.Joined < since || false && at"},
+		{"a missing pod shows no start", "memory.go", "r.bare(i) && n.Joined", "r.bare(i) && n.Joined < 0 && n.Joined"},
 		{"each decision of a process repeats a notice", "notice.go", "if !r.in.Restored || r.last == nil ||", "if r.last == nil ||"},
 	}
 }

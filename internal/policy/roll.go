@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -221,7 +219,14 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 	if was == v1alpha1.WavePassed {
 		return true
 	}
+	if r.grows(k, st) {
+		r.soaked(k, st)
+		return false
+	}
 	if st.Available < st.Nodes || st.Nodes == 0 && absent > 0 && (st.Gone == 0 || r.decided(v1alpha1.Promote, st.Name) == nil) {
+		if st.CompletedAt != nil && w.Soak > 0 {
+			r.restartSoak(st, r.firstLacking(k))
+		}
 		if was != v1alpha1.WaveRolling || st.RollingSince == nil {
 			st.RollingSince = second(r.s.Now)
 		}
@@ -261,44 +266,6 @@ func (r *run) blockLeftOut(wave string, nodes int32) {
 
 // NodesLeftOut is the reason in a status while all nodes of a wave are left out, so that nothing shows that the revision works.
 const NodesLeftOut = "NodesLeftOut"
-
-// soaked lets a complete wave soak, and reports whether it has done so for long enough. A clock that is set forward adds nothing, because the time is
-// measured by another clock too; one that is set back, and the time in which no manager looked, make the soak longer. Only the time in which all analyses pass
-// counts, and after one that fails the soak starts again.
-func (r *run) soaked(k int, st *v1alpha1.WaveStatus) bool {
-	w := &r.p.Waves[k]
-	fresh := st.CompletedAt == nil
-	if fresh {
-		st.CompletedAt = second(r.s.Now)
-	}
-	if again := r.readyAgain(k, st.CompletedAt); again && !fresh {
-		fresh, st.CompletedAt = true, second(r.s.Now)
-		if w.Soak > 0 {
-			r.event(true, ReasonSoakRestarted, "A pod of the wave %s of revision %s was not ready for a moment: its soak starts again.", w.Name, r.target().Name)
-		}
-	}
-	health := r.analyse(k, st)
-	switch {
-	case fresh || st.Soaked == nil || health.failed:
-		st.Soaked = &metav1.Duration{}
-	case health.stayed && health.passing:
-		st.Soaked.Duration += max(r.in.Elapsed, 0)
-	}
-	if promotion := r.decided(v1alpha1.Promote, w.Name); promotion != nil {
-		st.Approval, st.ApprovedBy = promotion.Name, promotion.Spec.By
-		return true
-	}
-	rest := w.Soak - st.Soaked.Duration
-	switch {
-	case !health.passing:
-		return false
-	case rest <= 0:
-		return true
-	}
-	r.wakeAt(r.s.Now.Add(rest))
-	r.next(v1alpha1.ActionEndSoak, r.s.Now.Add(rest))
-	return false
-}
 
 // remind sends another event about an approval that is missing.
 func (r *run) remind(w *Wave, st *v1alpha1.WaveStatus) {
@@ -358,7 +325,7 @@ func (r *run) limit(active int) {
 			r.block("Analysis", fmt.Sprintf("The wave %s is complete, and does not pass before its analyses do. %s", w.Name, strings.Join(r.unmet, " ")))
 			break
 		}
-		r.block("Soaking", fmt.Sprintf("The wave %s is complete and is being observed for %s.", w.Name, r.p.Waves[active].Soak))
+		r.block("Soaking", r.soakText(active, w))
 	case v1alpha1.WaveWaitingForApproval:
 		st.Phase = v1alpha1.PhaseWaitingForApproval
 		r.block("Approval", fmt.Sprintf("The wave %s is complete and needs a RolloutApproval for revision %s.", w.Name, r.target().Name))

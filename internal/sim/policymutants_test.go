@@ -4,6 +4,7 @@ package sim
 
 const (
 	rollFile      = "policy/roll.go"
+	soakFile      = "policy/soak.go"
 	decideFile    = "policy/decide.go"
 	approvalFile  = "policy/approval.go"
 	governFile    = "controller/daemonset/govern.go"
@@ -14,7 +15,7 @@ const (
 // policyMutants are wrong about what a rollout policy allows.
 func policyMutants() []mutant {
 	return []mutant{
-		{"a soak is none", rollFile, "rest := w.Soak - st.Soaked.Duration\n", "rest := w.Soak - w.Soak\n", "wave"},
+		{"a soak is none", soakFile, "rest := w.Soak - st.Soaked.Duration\n", "rest := w.Soak - w.Soak\n", "wave"},
 		{"an approval counts for any revision", approvalFile, "r.concerns(a) && a.Spec.Revision == r.target().Name && r.target()", "r.concerns(a) && r.target()", "wave"},
 		{"an approval counts for any wave", approvalFile, `(wave == "" || a.Spec.Wave == wave) && r.counts(a)`, `(wave == "" || a.Spec.Wave != "-") && r.counts(a)`, "wave"},
 		{"an approval counts again in a later rollout of its revision", approvalFile, "a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == r.number()", "a.Status.State == v1alpha1.ApprovalValid", "wave"},
@@ -26,7 +27,7 @@ func policyMutants() []mutant {
 		{"a suspended policy stops no rollout", rollFile, "st.Phase = v1alpha1.PhaseSuspended\n\t\tr.suspend()\n\t\treturn true\n", "st.Phase = v1alpha1.PhaseSuspended\n\t\treturn true\n", "suspended"},
 		{"a policy that is deleted releases the rollout", decideFile, "r.out.Release = r.atRest()\n\t\tr.withoutPolicy()", "r.out.Release = true", "deleted"},
 		{"a wave has one node more", "policy/waves.go", "return w.Count - gone\n", "return w.Count - gone + 1\n", "wave"},
-		{"a later wave does not soak", rollFile, "rest := w.Soak - st.Soaked.Duration\n", "rest := w.Soak - st.Soaked.Duration\n\tif k > 0 {\n\t\trest = 0\n\t}\n", "wave"},
+		{"a later wave does not soak", soakFile, "rest := w.Soak - st.Soaked.Duration\n", "rest := w.Soak - st.Soaked.Duration\n\tif k > 0 {\n\t\trest = 0\n\t}\n", "wave"},
 		{"a later wave needs no approval", rollFile, "w.Approval && approval == nil {", "w.Approval && approval == nil && k == 0 {", "wave"},
 		{"a wave that grows begins with one node more", "policy/waves.go", "\tend := step\n\tfor", "\tend := step + 1\n\tfor", "wave"},
 		{"a later percentage has one node more", "policy/waves.go", ".Of(total+gone) - taken - gone\n", ".Of(total+gone) - taken - gone + min(int(k), 1)\n", "wave"},
@@ -45,7 +46,7 @@ func policyMutants() []mutant {
 		{"a mark of a stranger commits the target when the status is lost", committedFile, "newest == r.template && r.elsewhere()", "newest == r.template && !r.elsewhere()", "wave suspended"},
 		{"a mark of a stranger says which revision a node had", "clustercache/memory.go", "if h.Unconfirmed && elsewhere {", "if h.Unconfirmed && !elsewhere {", "wave"},
 		{"a mark of a stranger is a failure", "policy/failure.go", "case asked != nil:", "case mark != nil:\n\t\tr.failure = mark\n\tcase asked != nil:", "forged"},
-		{"there is no pass at the end of a soak", rollFile, "r.wakeAt(r.s.Now.Add(rest))\n", "_ = rest\n", "liveness"},
+		{"there is no pass at the end of a soak", soakFile, "r.wakeAt(r.s.Now.Add(rest))\n", "_ = rest\n", "liveness"},
 		{"there is no pass for the next update", decideFile, "r.wakeAt(r.s.Now.Add(rest))\n\t\t\t\tif r.releases()", "if r.releases()", "liveness"},
 	}
 }

@@ -243,6 +243,14 @@ type WaveStatus struct {
 	// +optional
 	Soaked *metav1.Duration `json:"soaked,omitempty"`
 
+	// SoakRestarts is how often the soak of the wave has started again because a pod was not available.
+	// +optional
+	SoakRestarts int32 `json:"soakRestarts,omitempty"`
+
+	// SoakRestartedBy is the node with that pod, the last time.
+	// +optional
+	SoakRestartedBy string `json:"soakRestartedBy,omitempty"`
+
 	// Rolled is the part of the time of the deadline of the wave that has passed, when the status was written.
 	// +optional
 	Rolled *metav1.Duration `json:"rolled,omitempty"`
