@@ -38,6 +38,7 @@ func policyMutants() []mutant {
 		{"a node that is held back and has no pod gets the newest", gateFile, "return n.Fit == MustRun && !d.in.Set.ExternalController && n.Last != d.in.Set.Update", "return false", "wave"},
 		{"one update more than the pace allows", gateFile, "d.usage.inFlight+d.usage.taken >= g.InFlight", "d.usage.inFlight+d.usage.taken > g.InFlight", "pace"},
 		{"a time between updates is none", decideFile, "g.Starts = 1\n", "g.Starts = 100\n", "pace"},
+		{"a time between updates is half as long", decideFile, "rest := gap - r.startedFor(last)", "rest := gap/2 - r.startedFor(last)", "pace"},
 		{"a lost status is one of waves that have passed", rollFile, "if was == v1alpha1.WavePassed {", "if was == v1alpha1.WavePassed || r.in.Last == nil {", "wave"},
 		{"what was stored of another rollout counts", decideFile, "last.TargetRevision == r.target().Name && last.TargetNumber == r.number()", "last.TargetRevision != \"-\"", "wave"},
 		{"the mark is never written", governFile, "if out.Commit >= 0 && out.Commit < len(h.Revisions) {", "if out.Commit >= len(h.Revisions) {", "liveness"},

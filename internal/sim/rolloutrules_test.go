@@ -33,6 +33,8 @@ type ruling struct {
 	most     int
 	underWay map[string]bool
 	single   bool
+	// between is the time that must pass between two of them.
+	between time.Duration
 	// scope is how wide the group of the set is; empty if it is in none.
 	scope v1alpha1.ConcurrencyScope
 	// returns is the image that nodes return to, because that of the template has failed; empty if they do not.
@@ -308,7 +310,9 @@ func (k known) firstWave(wave *v1alpha1.Wave, target *appsv1.ControllerRevision)
 
 // pace finds out which nodes are in the middle of an update that a manager has begun. OpenYurt leaves those out that are not ready.
 func (u *ruling) pace(s *sim, k known, p *v1alpha1.RolloutPolicy) {
-	u.single = p.Spec.Pace.MinTimeBetween != nil
+	if u.single = p.Spec.Pace.MinTimeBetween != nil; u.single {
+		u.between = p.Spec.Pace.MinTimeBetween.Duration
+	}
 	if p.Spec.Pace.MaxUpgrading == nil {
 		return
 	}
@@ -357,7 +361,26 @@ func (s *sim) judgeRollout(r *request, node string) {
 	case u.single && len(k.started) > 1:
 		s.blame("pace", "%s %s, and has begun the updates of %s in one pass", r.m.name, r.text, sorted(k.started))
 	}
+	s.judgeInterval(r)
 	s.begun[node+" "+k.image()] = true
+}
+
+// start is the start of an update that a manager has decided on.
+type start struct {
+	manager string
+	at      time.Time
+}
+
+// judgeInterval is whether the time between this start and the last one is long enough. Another manager knows the last one by the clocks of others.
+func (s *sim) judgeInterval(r *request) {
+	u, last, right := r.m.ruling, s.lastStart, s.skew == 0 && s.otherSkew == 0
+	s.lastStart = start{r.m.name, r.began}
+	if !u.single || !r.began.After(last.at) || last.at.IsZero() || last.manager != r.m.name && !right {
+		return
+	}
+	if gap := r.began.Sub(last.at); gap < u.between {
+		s.blame("pace", "%s %s %s after the start that %s has decided on before, and %s have to pass", r.m.name, r.text, gap, last.manager, u.between)
+	}
 }
 
 func (s *sim) blameWave(u *ruling, format string, args ...any) {

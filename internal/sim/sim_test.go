@@ -69,7 +69,9 @@ type sim struct {
 	// ledgers are what the managers have seen of waves, by rollout, memberships which nodes these have had; begun are the nodes whose update to an image a manager has begun.
 	ledgers     map[string]*ledger
 	memberships map[string]*membership
-	begun       map[string]bool
+	// lastStart is the last start of an update.
+	lastStart start
+	begun     map[string]bool
 	// forgedMarks are the marks of revisions that no manager has written.
 	forgedMarks map[string]bool
 	// work are the nodes on which sets of a group are at work.
