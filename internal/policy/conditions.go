@@ -69,6 +69,7 @@ func (p *Policy) Conditions(selected []Set, sets []v1alpha1.SetStatus, before []
 		if paths := p.unused(selected); len(paths) > 0 {
 			message += fmt.Sprintf(" No daemon set is selected by %s.", strings.Join(paths, ", "))
 		}
+		message += foreseen(sets)
 		set(v1alpha1.ConditionReady, true, "Complete", message)
 		set(v1alpha1.ConditionReconciling, false, "Complete", message)
 		set(v1alpha1.ConditionStalled, false, "Complete", "Nothing keeps the policy from being followed.")
@@ -199,4 +200,16 @@ func ready(sets []v1alpha1.SetStatus) string {
 		return "The active waves are complete and available."
 	}
 	return fmt.Sprintf("All nodes of %d daemon sets have the committed revision.", len(sets))
+}
+
+// foreseen describes where the next rollouts of sets would stop.
+func foreseen(sets []v1alpha1.SetStatus) (text string) {
+	for i := range sets {
+		if s := &sets[i]; s.Phase == v1alpha1.PhaseComplete {
+			for _, b := range s.Blocking {
+				text += fmt.Sprintf(" %s: %s", s.Name, b.Message)
+			}
+		}
+	}
+	return text
 }

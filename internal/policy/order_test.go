@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 )
@@ -49,5 +52,28 @@ func TestGrowthFactor(t *testing.T) {
 	p := read(t, "waves: [{name: all, nodes: {percent: 100}, growth: {start: 2, factor: 0}}]")
 	if len(p.Problems) != 1 || !strings.HasPrefix(p.Problems[0], "spec.waves[0].growth.factor: ") {
 		t.Error(p.Problems)
+	}
+}
+
+// TestRolloutsThatWouldStop: a policy that no rollout follows now reports where the next one would stop because of the labels of nodes.
+func TestRolloutsThatWouldStop(t *testing.T) {
+	for spec, want := range map[string]string{
+		"waves: [{name: first, nodes: {count: 1}}, {name: edge, nodes: {selector: {matchLabels: {edge: 'true'}}}}]": "before this wave: spec.waves[1].nodes.selector selects no node",
+		"order: {topologyKey: zone, domains: OneAtATime}":                                                           "before its first wave: No node of the daemon set has the label zone",
+	} {
+		w := newWorld(t, spec)
+		w.s.Set.Update = 0
+		w.pass(0)
+		got := w.condition(v1alpha1.ConditionReady)
+		if w.last.Phase != v1alpha1.PhaseComplete || got.Status != metav1.ConditionTrue || !strings.Contains(got.Message, "agent: The next rollout stops "+want) {
+			t.Errorf("%s: phase %s, %+v", spec, w.last.Phase, got)
+		}
+		for name := range strings.SplitSeq("abcdefghij", "") {
+			w.labels[name] = map[string]string{"edge": "true", "zone": "a"}
+		}
+		w.pass(time.Second)
+		if len(w.last.Blocking) > 0 {
+			t.Errorf("%s: with labels: %+v", spec, w.last.Blocking)
+		}
 	}
 }

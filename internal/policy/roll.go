@@ -54,6 +54,39 @@ func (r *run) settle() {
 	case !blocks(st, blockedWindow):
 		r.windowsOfUndo()
 	}
+	if st.Phase == v1alpha1.PhaseComplete {
+		r.foresee()
+	}
+}
+
+// The reasons in a status while a wave cannot begin, or could not, because of the labels of nodes.
+const (
+	emptyWave         = "EmptyWave"
+	orderLabelMissing = "OrderLabelMissing"
+)
+
+// foresee reports where the next rollout would stop because of the labels that nodes have now.
+func (r *run) foresee() {
+	for k := range r.p.Waves {
+		w, none := &r.p.Waves[k], true
+		for i := 0; i < len(r.s.Nodes) && none && w.Selector != nil; i++ {
+			none = !member(&r.s.Nodes[i]) || !w.matches(r.in.Labels[i])
+		}
+		if w.Selector != nil && none {
+			r.block(emptyWave, "The next rollout stops before this wave: "+r.emptyText(k))
+		}
+	}
+	if len(r.s.Nodes) > 0 && !r.labelled() {
+		r.block(orderLabelMissing, "The next rollout stops before its first wave: "+r.unlabelledText())
+	}
+}
+
+func (r *run) emptyText(k int) string {
+	return fmt.Sprintf("spec.waves[%d].nodes.selector selects no node of the daemon set, so the wave %s cannot begin: label nodes, or change the selector.", k, r.p.Waves[k].Name)
+}
+
+func (r *run) unlabelledText() string {
+	return fmt.Sprintf("No node of the daemon set has the label %s of spec.order.topologyKey, so there is no order: label nodes, or change the key.", r.p.TopologyKey)
 }
 
 func (r *run) suspend() {
@@ -141,9 +174,9 @@ func (r *run) stallAt(k int, unmatched bool) bool {
 	open := w.Phase != v1alpha1.WavePassed
 	switch {
 	case unmatched && open && w.Gone == 0:
-		r.stall(rollout.WaitPolicy, "EmptyWave", fmt.Sprintf("spec.waves[%d].nodes.selector selects no node of the daemon set, so the wave %s cannot begin: label nodes, or change the selector.", k, w.Name))
+		r.stall(rollout.WaitPolicy, emptyWave, r.emptyText(k))
 	case open && w.Nodes > 0 && !r.labelled():
-		r.stall(rollout.WaitPolicy, "OrderLabelMissing", fmt.Sprintf("No node of the daemon set has the label %s of spec.order.topologyKey, so there is no order: label nodes, or change the key.", r.p.TopologyKey))
+		r.stall(rollout.WaitPolicy, orderLabelMissing, r.unlabelledText())
 	case r.deserted(k):
 		r.stallDeserted(k)
 	default:
