@@ -221,7 +221,7 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
           <div data-plan="shown">
             <p role="status"><b>This is a plan: nothing has been changed.</b> {Object.entries(foreseen.plan.counts).map(([v, n]) => `${n} ${v}`).join(", ")}; takes {foreseen.plan.estimate.low}
               {foreseen.plan.estimate.high !== foreseen.plan.estimate.low ? " to " + foreseen.plan.estimate.high : ""}{decided(foreseen.plan)}, {foreseen.plan.policy ? ""
-                : foreseen.plan.budget.waves + (foreseen.plan.budget.waves === 1 ? " wave" : " waves") + " of the budget, "}at most {foreseen.plan.budget.mostAtOnce} nodes at once, at
+                : foreseen.plan.budget.waves + (foreseen.plan.budget.waves === 1 ? " batch, " : " batches, ")}at most {foreseen.plan.budget.mostAtOnce} nodes at once, at
               most {foreseen.plan.budget.mostDown} without an available pod{foreseen.plan.unfinished ? `; ${foreseen.plan.unfinished} nodes never finish` : ""}.</p>
             {foreseen.plan.warnings.map((w) => <p key={w.kind + w.message} class="warning">{w.message}</p>)}
             {foreseen.plan.policy?.holds && <p class="warning">{foreseen.plan.policy.holds}</p>}

@@ -84,7 +84,7 @@ function Summary({ head, details, revisions }: { head: Head; details?: Details; 
           {head.budget.usedByUnreachable ? `, ${head.budget.usedByUnreachable} by nodes that are not ready` : ""}</dd></div>
         <div><dt>Restarts</dt><dd>{r.new} in {r.newPods} new pods, {r.old} in {r.oldPods} old ones</dd></div>
         {head.policy && head.state === "rolling" && head.secondsLeft !== undefined && <div><dt>At this speed</dt><dd>about {span(head.secondsLeft)} left</dd></div>}
-        {head.waves && !head.policy && <div><dt>Waves of the budget</dt><dd>{head.waves.done} of {head.waves.total}, of {head.waves.size} nodes</dd></div>}
+        {head.waves && !head.policy && <div><dt>Batches</dt><dd>{head.waves.done} of {head.waves.total}, of {head.waves.size} nodes</dd></div>}
       </dl>
       {(head.problems || []).map((text) => <p key={text} class="warning">{text}</p>)}
       {head.policy?.failure?.message && <p class="warning">The revision has failed: {head.policy.failure.message}</p>}

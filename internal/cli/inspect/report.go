@@ -54,7 +54,7 @@ type Budget struct {
 	UsedByUnreachable int  `json:"usedByUnreachable"`
 }
 
-// Waves are steps of the update of the size of the budget.
+// Waves are the batches of the update, of the size of the budget.
 type Waves struct {
 	Size  int `json:"size"`
 	Done  int `json:"done"`

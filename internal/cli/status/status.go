@@ -27,7 +27,7 @@ type status struct {
 	timeout                        time.Duration
 }
 
-const long = `Show a daemon set on one screen: the revision that its nodes are updated to, the progress in waves of the size of the budget, the
+const long = `Show a daemon set on one screen: the revision that its nodes are updated to, the progress in batches of the size of the budget, the
 remaining time, and which nodes wait for what or block the update.
 
 If a rollout policy applies to the set, it shows the phase, the waves with their progress and who approved them, the next action, and why
