@@ -123,7 +123,7 @@ func TestEdgeNothingChanges(t *testing.T) {
 	for line, want := range map[string]bool{
 		annotated: false,
 		`daemonset/agent --patch {"metadata":{"annotations":{"note":"x"}}}`: true,
-		"daemonset/agent": true,
+		"daemonset/agent": false, // there is no edit
 	} {
 		d := documentOf(t, newServer(t, edgeRoll("oo", openyurt.AdvancedRollingUpdate, nil).Objects(t)...), line)
 		if got := warned(d, warnNothing); got != want {

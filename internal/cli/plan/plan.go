@@ -206,7 +206,7 @@ func (a *asked) ask(ctx context.Context, o *options.Options, c *options.Clients)
 			return question{}, err
 		}
 		e, err := a.edit(set)
-		return question{live: set, named: set, edit: e}, err
+		return question{live: set, named: set, edit: e, withoutEdit: len(a.given) == 0}, err
 	}
 	data, err := readFile(o, a.file)
 	if err != nil {

@@ -33,8 +33,10 @@ type question struct {
 	// named is the set after the edit.
 	named *resolver.Set
 	edit  Edit
-	local bool
-	given times
+	// withoutEdit reports whether the plan is about the remaining work: no edit was given.
+	withoutEdit bool
+	local       bool
+	given       times
 	// policy is the rollout policy to plan for, and policyIn where it is written; nil for the one of the cluster.
 	policy   *policies.Policy
 	policyIn string

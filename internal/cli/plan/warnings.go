@@ -69,7 +69,7 @@ func (f *prediction) warnDryRun() []Warning {
 	for _, problem := range f.view.Workload.Problems {
 		all = append(all, Warning{Kind: warnSpec, Message: problem.Message})
 	}
-	if f.unchanged() {
+	if f.unchanged() && !f.withoutEdit {
 		all = append(all, Warning{Kind: warnNothing, Message: "the edit does not change the specification: the plan shows the work that is left anyway"})
 	}
 	return all
