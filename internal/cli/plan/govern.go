@@ -47,6 +47,9 @@ type PolicyWave struct {
 	Complete string `json:"complete,omitempty"`
 	End      string `json:"end,omitempty"`
 	Soak     string `json:"soak,omitempty"`
+	// Completed reports whether the wave was complete before the plan, and Passed whether it had also ended: then Complete and End are 0s.
+	Completed bool `json:"completed,omitempty"`
+	Passed    bool `json:"passed,omitempty"`
 	// Approval reports whether the next wave waits for an approval, which the times do not include.
 	Approval bool `json:"approval,omitempty"`
 	// Analysis names the analyses that must pass before the wave ends. The times assume that they pass at once.
@@ -311,12 +314,20 @@ func (f *prediction) wave(k int) PolicyWave {
 		w.Analysis = append(w.Analysis, g.in.Policies[0].Analyses[i].Name)
 	}
 	if t.complete != 0 && len(w.Nodes) > 0 {
-		w.Complete = text(t.complete.Sub(g.begin))
+		w.Complete, w.Completed = text(t.complete.Sub(g.begin)), !starts && t.complete == g.begin
 	}
 	if t.passed != 0 && len(w.Nodes) > 0 {
-		w.End = text(t.passed.Sub(g.begin))
+		w.End, w.Passed = text(t.passed.Sub(g.begin)), !starts && t.passed == g.begin && !t.approval
 	}
 	return w
+}
+
+// doneOr is a time of a wave for users, unless it was before the plan.
+func doneOr(done bool, now time.Time, after string) string {
+	if done {
+		return "done"
+	}
+	return when(metav1.NewTime(now), after)
 }
 
 // when is a time that a person reads. The day of the week is enough for the next days only.
@@ -351,8 +362,8 @@ func (s *screen) policy(p *Policy, now time.Time) {
 		rows := [][]string{{"WAVE", "NODES", "START", "COMPLETE", "SOAK", "END", "NAMES"}}
 		for _, w := range p.Waves {
 			rows = append(rows, []string{
-				w.Name, fmt.Sprint(len(w.Nodes)), when(metav1.NewTime(now), w.Start), when(metav1.NewTime(now), w.Complete), cmp.Or(w.Soak, "-"),
-				when(metav1.NewTime(now), w.End), names(w.Nodes),
+				w.Name, fmt.Sprint(len(w.Nodes)), when(metav1.NewTime(now), w.Start), doneOr(w.Completed, now, w.Complete), cmp.Or(w.Soak, "-"),
+				doneOr(w.Passed, now, w.End), names(w.Nodes),
 			})
 		}
 		s.columns(rows)

@@ -89,15 +89,16 @@ func TestPlanInTheMiddle(t *testing.T) {
 		status string
 		file   bool
 		end    string
+		shown  string
 	}{
-		"soaks":                             {status(0, soaking, next), false, "28m0s"},
-		"soaks, with the policy in a file":  {status(0, soaking, next), true, "28m0s"},
-		"soaks, the policy was edited":      {status(1, soaking, next), false, "29m59s"},
-		"soaks, the end is not known":       {status(0, soaking, "null"), false, "29m59s"},
-		"has soaked more than it must":      {status(0, soaking, strings.Replace(next, "12:28", "11:59", 1)), false, "0s"},
-		"stored later than that":            {status(0, strings.Replace(soaking, "1s", "3m", 1), next), false, "27m0s"},
-		"passed":                            {status(0, passed, "null"), false, "0s"},
-		"passed, with the policy in a file": {status(0, passed, "null"), true, "0s"},
+		"soaks":                             {status(0, soaking, next), false, "28m0s", "- done 30m0s 28m0s (Sun 12:28 UTC)"},
+		"soaks, with the policy in a file":  {status(0, soaking, next), true, "28m0s", "- done 30m0s 28m0s (Sun 12:28 UTC)"},
+		"soaks, the policy was edited":      {status(1, soaking, next), false, "29m59s", "- done 30m0s 29m59s (Sun 12:29 UTC)"},
+		"soaks, the end is not known":       {status(0, soaking, "null"), false, "29m59s", "- done 30m0s 29m59s (Sun 12:29 UTC)"},
+		"has soaked more than it must":      {status(0, soaking, strings.Replace(next, "12:28", "11:59", 1)), false, "0s", "- done 30m0s 0s (Sun 12:00 UTC)"},
+		"stored later than that":            {status(0, strings.Replace(soaking, "1s", "3m", 1), next), false, "27m0s", "- done 30m0s 27m0s (Sun 12:27 UTC)"},
+		"passed":                            {status(0, passed, "null"), false, "0s", "- done 30m0s done"},
+		"passed, with the policy in a file": {status(0, passed, "null"), true, "0s", "- done 30m0s done"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uooooo"}.Objects(t)
@@ -119,6 +120,13 @@ func TestPlanInTheMiddle(t *testing.T) {
 			}
 			if w := d.Policy.Waves[0]; w.Name != "canary" || w.End != c.end {
 				t.Errorf("the plan has the wave %+v, want an end after %s", w, c.end)
+			}
+			cluster.Out.Reset()
+			if err := cluster.Run(t, New, strings.Fields(strings.Replace(args, "-o json", "", 1))...); err != nil {
+				t.Fatal(err)
+			}
+			if row := "canary 1 " + c.shown + " node-1"; !strings.Contains(strings.Join(strings.Fields(cluster.Out.String()), " "), row) {
+				t.Errorf("it prints\n%s, want the row %s", cluster.Out, row)
 			}
 		})
 	}
