@@ -25,7 +25,7 @@ type Policy struct {
 	Name string `json:"name"`
 	// File reports whether the policy is from a file, and not the one of the cluster.
 	File bool `json:"file,omitempty"`
-	// Waves has an entry for each wave that has nodes.
+	// Waves has an entry for each wave of the specification, also for one without nodes, and for the remaining nodes if there are any.
 	Waves []PolicyWave `json:"waves"`
 	// Alerts reports whether alerts can hold the rollout. The times assume that none does.
 	Alerts bool `json:"alerts,omitempty"`
@@ -263,7 +263,7 @@ func (f *prediction) foresee() *Policy {
 	for k := range g.waves {
 		w := f.wave(k)
 		w.After = slices.Clone(after)
-		if len(w.Nodes) > 0 || w.Approval {
+		if len(w.Nodes) > 0 || w.Approval || g.released() && g.isEmpty(k) {
 			out.Waves = append(out.Waves, w)
 		}
 		if w.Approval {
@@ -363,7 +363,7 @@ func (s *screen) policy(p *Policy, now time.Time) {
 		for _, w := range p.Waves {
 			rows = append(rows, []string{
 				w.Name, fmt.Sprint(len(w.Nodes)), when(metav1.NewTime(now), w.Start), doneOr(w.Completed, now, w.Complete), cmp.Or(w.Soak, "-"),
-				doneOr(w.Passed, now, w.End), names(w.Nodes),
+				doneOr(w.Passed, now, w.End), cmp.Or(names(w.Nodes), "-"),
 			})
 		}
 		s.columns(rows)

@@ -56,12 +56,14 @@ func TestPlanUnderAPolicy(t *testing.T) {
 		"policy-pace":       {policyOf(zones), edit},
 		"policy-suspended":  {policyOf("  suspend: true\n" + threeWaves), edit},
 		"policy-empty-wave": {policyOf("  waves: [{name: none, nodes: {selector: {matchLabels: {x: \"y\"}}}}]\n"), edit},
-		"policy-no-change":  {policyOf(threeWaves), "agent --max-unavailable 3 --image agent=registry.example/agent:1 --local"},
-		"what-if-undo":      {policyOf(threeWaves + "  failure: {action: Undo}\n"), edit + " --what-if failed=*"},
-		"what-if-pause":     {policyOf(threeWaves + "  failure: {maxFailedNodes: 1, waitingReasons: [], nodeDeadline: 2m, waveDeadline: 1h}\n"), edit + " --what-if failed=node-2,node-3 --what-if failed=node-5"},
-		"what-if-one":       {policyOf(threeWaves + "  failure: {maxFailedNodes: 1}\n"), edit + " --what-if failed=node-1 -o json"},
-		"what-if-unjudged":  {policyOf(threeWaves), edit + " --what-if failed=node-2"},
-		"what-if-alone":     {strings.Replace(policyOf(""), "name: agent}", "name: other}", 1), edit + " --what-if failed=node-1,node-2"},
+		"policy-no-nodes": {policyOf("  waves:\n  - {name: canary, nodes: {count: 1}, soak: 30m}\n  - {name: tenth, nodes: {percent: 10}, soak: 1h, after: [{type: Approval}]}\n" +
+			"  - {name: again, nodes: {selector: {matchLabels: {kubernetes.io/hostname: node-1}}}, soak: 10m}\n"), edit},
+		"policy-no-change": {policyOf(threeWaves), "agent --max-unavailable 3 --image agent=registry.example/agent:1 --local"},
+		"what-if-undo":     {policyOf(threeWaves + "  failure: {action: Undo}\n"), edit + " --what-if failed=*"},
+		"what-if-pause":    {policyOf(threeWaves + "  failure: {maxFailedNodes: 1, waitingReasons: [], nodeDeadline: 2m, waveDeadline: 1h}\n"), edit + " --what-if failed=node-2,node-3 --what-if failed=node-5"},
+		"what-if-one":      {policyOf(threeWaves + "  failure: {maxFailedNodes: 1}\n"), edit + " --what-if failed=node-1 -o json"},
+		"what-if-unjudged": {policyOf(threeWaves), edit + " --what-if failed=node-2"},
+		"what-if-alone":    {strings.Replace(policyOf(""), "name: agent}", "name: other}", 1), edit + " --what-if failed=node-1,node-2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := governedCluster(t, c.policy)

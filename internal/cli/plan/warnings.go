@@ -49,7 +49,7 @@ const slowNodes = 20
 func (f *prediction) warnings(ctx context.Context, c *options.Clients) []Warning {
 	all := []Warning{}
 	for _, of := range []func() []Warning{
-		f.warnDryRun, f.warnPolicy, func() []Warning { return f.warnServed(ctx, c) },
+		f.warnDryRun, f.warnPolicy, f.warnWaves, func() []Warning { return f.warnServed(ctx, c) },
 		f.warnHostPorts, f.warnEnds, f.warnReach, f.warnPlace, f.warnRestarts, f.warnBudget, f.warnImage,
 		func() []Warning { return f.warnDisruptions(ctx, c) },
 		f.warnPriorities, f.warnRoom,

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// released reports whether any node has a wave; if none has, there is no rollout.
+func (g *governor) released() bool {
+	return slices.ContainsFunc(g.places, func(k int) bool { return k >= 0 })
+}
+
+// isEmpty reports whether a wave of the specification has no node.
+func (g *governor) isEmpty(k int) bool {
+	return k < len(g.in.Policies[0].Waves)-1 && !slices.Contains(g.places, k)
+}
+
+// warnWaves warns about waves that have no node, or that take their nodes in another way than it seems.
+func (f *prediction) warnWaves() []Warning {
+	g := f.governor
+	if g == nil || len(g.in.Policies) != 1 || !g.released() {
+		return nil
+	}
+	var all []Warning
+	for k := range g.in.Policies[0].Waves {
+		if g.isEmpty(k) && !g.stallsAt(k) {
+			all = append(all, Warning{Kind: warnPolicy, Message: g.emptyText(k)})
+		}
+	}
+	return all
+}
+
+// stallsAt reports whether the rollout stops before a wave, which the policy itself shows.
+func (g *governor) stallsAt(k int) bool {
+	return g.last != nil && g.last.Phase == v1alpha1.PhaseStalled && g.last.Wave == g.in.Policies[0].Waves[k].Name
+}
+
+// emptyText says what a wave without nodes does.
+func (g *governor) emptyText(k int) string {
+	p := g.in.Policies[0]
+	w, field := &p.Waves[k], fmt.Sprintf("spec.waves[%d].nodes", k)
+	if w.Selector != nil && len(g.members(w)) == 0 {
+		return fmt.Sprintf("%s.selector of rolloutpolicy/%s selects no node of the set, so the rollout stops before the wave %s: label nodes, or change the selector", field, p.Name, w.Name)
+	}
+	text := fmt.Sprintf("the wave %s of rolloutpolicy/%s has no node, so it observes nothing", w.Name, p.Name)
+	if w.Soak > 0 {
+		text += fmt.Sprintf("; its soak of %s is skipped", w.Soak)
+	}
+	if w.Approval {
+		text += "; its approval is still needed"
+	}
+	if w.Percent > 0 {
+		return text + fmt.Sprintf(": raise %s.percent, which includes the nodes of earlier waves, or remove the wave", field)
+	}
+	return text + fmt.Sprintf(": earlier waves take all its nodes, so change %s, or remove the wave", field)
+}
+
+// members returns the labels of the nodes of the set that a wave selects.
+func (g *governor) members(w *policy.Wave) []labels.Set {
+	var all []labels.Set
+	for i := range g.in.Snapshot.Nodes {
+		n, of := &g.in.Snapshot.Nodes[i], labels.Set(g.in.Labels[i])
+		if n.Fit == rollout.MustRun && !n.Gone && (w.Selector == nil || w.Selector.Matches(of)) {
+			all = append(all, of)
+		}
+	}
+	return all
+}
