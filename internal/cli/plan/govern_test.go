@@ -58,6 +58,7 @@ func TestPlanUnderAPolicy(t *testing.T) {
 		"policy-empty-wave": {policyOf("  waves: [{name: none, nodes: {selector: {matchLabels: {x: \"y\"}}}}]\n"), edit},
 		"policy-no-nodes": {policyOf("  waves:\n  - {name: canary, nodes: {count: 1}, soak: 30m}\n  - {name: tenth, nodes: {percent: 10}, soak: 1h, after: [{type: Approval}]}\n" +
 			"  - {name: again, nodes: {selector: {matchLabels: {kubernetes.io/hostname: node-1}}}, soak: 10m}\n"), edit},
+		"policy-spread":    {policyOf(strings.Replace(threeWaves, "count: 1", "count: 1, spreadBy: [kubernetes.io/hostname, zonee]", 1)), edit},
 		"policy-no-change": {policyOf(threeWaves), "agent --max-unavailable 3 --image agent=registry.example/agent:1 --local"},
 		"what-if-undo":     {policyOf(threeWaves + "  failure: {action: Undo}\n"), edit + " --what-if failed=*"},
 		"what-if-pause":    {policyOf(threeWaves + "  failure: {maxFailedNodes: 1, waitingReasons: [], nodeDeadline: 2m, waveDeadline: 1h}\n"), edit + " --what-if failed=node-2,node-3 --what-if failed=node-5"},

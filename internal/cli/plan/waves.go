@@ -4,6 +4,7 @@ package plan
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -34,6 +35,10 @@ func (f *prediction) warnWaves() []Warning {
 		if g.isEmpty(k) && !g.stallsAt(k) {
 			all = append(all, Warning{Kind: warnPolicy, Message: g.emptyText(k)})
 		}
+		for i, key := range g.unknownLabels(k) {
+			all = append(all, Warning{Kind: warnPolicy, Message: fmt.Sprintf("spec.waves[%d].nodes.spreadBy[%d] of rolloutpolicy/%s: no node that the wave %s can take has the label %s, "+
+				"so the label spreads nothing: label nodes, or correct the key", k, i, g.in.Policies[0].Name, g.in.Policies[0].Waves[k].Name, key)})
+		}
 	}
 	return all
 }
@@ -61,6 +66,22 @@ func (g *governor) emptyText(k int) string {
 		return text + fmt.Sprintf(": raise %s.percent, which includes the nodes of earlier waves, or remove the wave", field)
 	}
 	return text + fmt.Sprintf(": earlier waves take all its nodes, so change %s, or remove the wave", field)
+}
+
+// unknownLabels returns the keys by which a wave spreads its nodes and that no node has, with their indexes.
+func (g *governor) unknownLabels(k int) iter.Seq2[int, string] {
+	w := &g.in.Policies[0].Waves[k]
+	return func(yield func(int, string) bool) {
+		if len(w.SpreadBy) == 0 {
+			return
+		}
+		members := g.members(w)
+		for i, key := range w.SpreadBy {
+			if has := func(of labels.Set) bool { return of.Has(key) }; len(members) > 0 && !slices.ContainsFunc(members, has) && !yield(i, key) {
+				return
+			}
+		}
+	}
 }
 
 // members returns the labels of the nodes of the set that a wave selects.
