@@ -63,7 +63,7 @@ type Document struct {
 type Node struct {
 	Name    string       `json:"name"`
 	Verdict plan.Verdict `json:"verdict"`
-	// Wave is the batch of the node: its place in the order divided by the budget, from 1; it is omitted if nothing starts. It is no wave of a rollout policy.
+	// Wave is the batch of the node: its place in the order divided by the budget, from 1; it is omitted if nothing starts. It is no wave of a rollout policy, but no batch has nodes of two of these.
 	Wave int `json:"wave,omitempty"`
 	// Reason is the manager's verdict that leads to this result, Detail has more information, and Message is both as a
 	// sentence.

@@ -236,6 +236,7 @@ func (f *prediction) simulate() (err error) {
 		f.result, err = plan.Simulate(f.view.Snapshot, f.play())
 	} else {
 		f.result, err = plan.Govern(f.view.Snapshot, f.play(), f.governor)
+		f.governor.divide(f.result)
 	}
 	return err
 }

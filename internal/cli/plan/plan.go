@@ -22,8 +22,8 @@ If you have no right to that, defaults are set locally, and the plan has a warni
 Then the decisions of the manager are simulated on a copy of the cluster, until nothing changes any more.
 
 Every node gets one verdict: create, recreate, in-place, surge, remove, wait (the set itself, its budget or its rollout
-policy holds the node back), blocked (something on the node blocks it) or leave. Its wave is its place in the order, divided by the
-budget. For wait and blocked, the plan shows the reason that explain-node would show at the end.
+policy holds the node back), blocked (something on the node blocks it) or leave. Its batch is its place in the order, divided by the
+budget; no batch has nodes of two waves of a policy. For wait and blocked, the plan shows the reason that explain-node would show at the end.
 
 If a rollout policy applies to the set, the plan follows it, and shows when each of its waves starts, is complete, and ends its soak. Where a wave needs an
 approval, the times assume that it is given at once. --policy plans for a policy in a file: to see what it would do before you create it.

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/plan"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -17,6 +19,31 @@ import (
 // released reports whether any node has a wave; if none has, there is no rollout.
 func (g *governor) released() bool {
 	return slices.ContainsFunc(g.places, func(k int) bool { return k >= 0 })
+}
+
+// divide numbers the batches so that none has nodes of two waves: the batches of each wave follow those of the wave before it.
+func (g *governor) divide(r plan.Result) {
+	if g.places == nil {
+		return
+	}
+	var updates []int
+	for i := range r.Nodes {
+		if r.Nodes[i].Update {
+			updates = append(updates, i)
+		}
+	}
+	wave := func(i int) int { return cmp.Or(g.places[i]+1, len(g.waves)+1) } // nodes without a wave are updated last
+	slices.SortFunc(updates, func(a, b int) int {
+		return cmp.Or(cmp.Compare(wave(a), wave(b)), cmp.Compare(r.Nodes[a].Place, r.Nodes[b].Place))
+	})
+	batch, nodes := 0, 0
+	for at, i := range updates {
+		if at == 0 || wave(i) != wave(updates[at-1]) || nodes == max(r.Limit, 1) {
+			batch, nodes = batch+1, 0
+		}
+		r.Nodes[i].Wave = batch
+		nodes++
+	}
 }
 
 // isEmpty reports whether a wave of the specification has no node.
