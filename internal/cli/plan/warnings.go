@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
@@ -41,9 +40,6 @@ const (
 	warnDialect     = "dialect"
 	warnPolicy      = "rollout-policy"
 )
-
-// slowNodes is the number of nodes from which an update of one node at a time leads to a warning.
-const slowNodes = 20
 
 // warnings returns the warnings, the most important first.
 func (f *prediction) warnings(ctx context.Context, c *options.Clients) []Warning {
@@ -277,34 +273,6 @@ func (f *prediction) warnRestarts() []Warning {
 	return []Warning{{Kind: warnRestart, Nodes: nodes, Message: fmt.Sprintf(
 		"on %s the agent of the node restarts containers: where no agent has stopped them %v after they should have ended, the pod is recreated",
 		view.Plural(len(nodes), "node"), rollout.RestartWithin)}}
-}
-
-// warnBudget warns if many nodes are updated one at a time. It also simulates a budget of 10%.
-func (f *prediction) warnBudget() []Warning {
-	updates := 0
-	for _, n := range f.result.Nodes {
-		if n.Update {
-			updates++
-		}
-	}
-	if f.result.Limit != 1 || updates < slowNodes {
-		return nil
-	}
-	s := f.view.Snapshot
-	field := "maxUnavailable"
-	if f.result.Doubling {
-		field, s.Set.MaxSurge = "maxSurge", rollout.Quantity{Value: 10, Percent: true}
-	} else {
-		s.Set.MaxUnavailable = rollout.Quantity{Value: 10, Percent: true}
-	}
-	if edgeOf(f.object) != nil {
-		field = openyurt.MaxUnavailable
-	}
-	m := fmt.Sprintf("one node at a time on %d nodes takes about %s", updates, text(f.result.Duration))
-	if faster, err := plan.Simulate(s, f.play()); err == nil && faster.Duration < f.result.Duration {
-		m += fmt.Sprintf("; with %s: 10%% (%d at once) it takes about %s", field, faster.Limit, text(faster.Duration))
-	}
-	return []Warning{{Kind: warnSlow, Message: m}}
 }
 
 // warnImage warns about images that nodes must pull first.
