@@ -95,10 +95,11 @@ func newInit(o *options.Options) *cobra.Command {
 	f.Int32Var(&a.canary, "canary", defaultCanary, "The number of nodes in the first wave; 0 for no canary.")
 	f.StringVar(&a.spreadBy, "spread-by", "", "A label of nodes: the canaries are taken from nodes with different values of it.")
 	f.Int32Var(&a.percent, "percent", defaultPercent, "The percentage of all nodes in the second wave, canaries included; 0 for no such wave.")
-	f.DurationVar(&a.soak, "soak", defaultSoak, "How long a wave is observed before the next one begins.")
+	a.soak, a.windowDuration = defaultSoak, 6*time.Hour
+	f.Var(duration{&a.soak}, "soak", "How long a wave is observed before the next one begins.")
 	f.BoolVar(&a.approval, "approval", false, "The wave after the canary needs an approval.")
 	f.StringVar(&a.window, "window", "", "When updates may start, as a schedule of cron with five fields (default: always).")
-	f.DurationVar(&a.windowDuration, "window-duration", 6*time.Hour, "How long the window is open.")
+	f.Var(duration{&a.windowDuration}, "window-duration", "How long the window is open.")
 	f.StringVar(&a.zone, "time-zone", "", "The time zone of the window, for example Europe/Berlin (default: UTC).")
 	for _, flag := range []string{"name", "canary", "spread-by", "percent", "soak", "window", "window-duration", "time-zone"} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions); err != nil {
@@ -118,7 +119,7 @@ func (a *asked) check(given func(flag string) bool) error {
 	case a.percent < 0 || a.percent > 100:
 		return options.Usagef("--percent %d is not between 1 and 100: write a percentage, or 0 for no such wave", a.percent)
 	case a.soak < 0:
-		return options.Usagef("--soak %s is negative: use a duration such as 30m", a.soak)
+		return options.Usagef("--soak %s is negative: %s", a.soak, durationRemedy)
 	case a.approval && a.canary == 0:
 		return options.Usagef("--approval is for the wave of the canary: leave it out, or write --canary 1")
 	case a.spreadBy != "" && a.canary == 0:
