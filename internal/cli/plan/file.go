@@ -93,28 +93,35 @@ func kindOf(u *unstructured.Unstructured) string {
 // single returns the only document of a YAML file. If there are several, the decoder would read the first one and
 // silently ignore the others.
 func single(data []byte) ([]byte, error) {
-	var found []byte
+	found, err := documents(data)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the file: %w", err)
+	case len(found) == 0:
+		return nil, fmt.Errorf("the file is empty: write one DaemonSet of apps/v1 or of %s in it", kruiseapi.Group)
+	case len(found) > 1:
+		return nil, errors.New("the file holds several objects: a plan is for one daemon set, so write each in a file of its own")
+	}
+	return found[0], nil
+}
+
+// documents returns the documents of a YAML file that hold something.
+func documents(data []byte) (found [][]byte, err error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for {
 		document, err := reader.Read()
 		switch {
-		case errors.Is(err, io.EOF) && found == nil:
-			return nil, fmt.Errorf("the file is empty: write one DaemonSet of apps/v1 or of %s in it", kruiseapi.Group)
 		case errors.Is(err, io.EOF):
 			return found, nil
 		case err != nil:
-			return nil, fmt.Errorf("reading the file: %w", err)
+			return nil, err //nolint:wrapcheck // the caller names the file
 		}
 		var content any
 		if err := yaml.Unmarshal(document, &content); err != nil {
-			return nil, fmt.Errorf("reading the file: %w", err)
+			return nil, err //nolint:wrapcheck // the caller names the file
 		}
-		switch {
-		case content == nil: // nothing, or only comments
-		case found != nil:
-			return nil, errors.New("the file holds several objects: a plan is for one daemon set, so write each in a file of its own")
-		default:
-			found = document
+		if content != nil { // else it has only comments
+			found = append(found, document)
 		}
 	}
 }

@@ -296,9 +296,16 @@ func TestPlanForAPolicyInAFile(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
 		"followed":   {policyOf(threeWaves), ""},
 		"no policy":  {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "holds no RolloutPolicy of everynode.dev/v1alpha1: write one with `kubectl everynode policy init NAME`"},
-		"misspelt":   {policyOf("  wave: []\n"), `unknown field "wave"`},
+		"misspelt":   {policyOf("  wave: []\n"), "policy.yaml: spec.wave: there is no such field: correct its name or remove it; the fields are analyses, "},
+		"in days":    {policyOf(strings.Replace(threeWaves, "1h", "1d", 1)), "reading the policy in " + file + `: spec.waves[1].soak: "1d" is not a duration: write a duration such as 30s, 10m or 24h`},
 		"wrong zone": {policyOf("  windows: [{schedule: \"0 22 * * *\", duration: 1h, timeZone: Nowhere/Land}]\n"), "cannot be followed: spec.windows[0]: the time zone"},
-		"other set":  {strings.Replace(policyOf(threeWaves), "name: agent}", "name: other}", 1), "does not apply to default/ads/agent: add the set to its spec.targets"},
+		"several":    {strings.Replace(policyOf("  suspend: true\n"), "name: agent}", "name: other}", 1) + "---\n" + policyOf(threeWaves), ""},
+		"several for it": {policyOf(threeWaves) + "---\n" + strings.Replace(policyOf(threeWaves), "agents,", "others,", 1),
+			"2 policies in " + file + " apply to default/ads/agent: agents, others; change spec.targets so that one remains"},
+		"several for others": {strings.ReplaceAll(policyOf(threeWaves)+"---\n"+policyOf(threeWaves), "name: agent}", "name: other}"),
+			"no policy in " + file + " (agents, agents) applies to default/ads/agent: add the set to the spec.targets of one of them"},
+		"empty":     {"# nothing\n", file + " is empty: write a RolloutPolicy with `kubectl everynode policy init NAME`"},
+		"other set": {strings.Replace(policyOf(threeWaves), "name: agent}", "name: other}", 1), "does not apply to default/ads/agent: add the set to its spec.targets"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.WriteFile(file, []byte(c.content), 0o600); err != nil {

@@ -32,7 +32,7 @@ func (d *Document) MadeBy(ctx context.Context, c *options.Clients, flags map[str
 	if d.same(set.Object) != nil {
 		return nil
 	}
-	if err := d.madeForPolicy(flags); err != nil {
+	if err := d.madeForPolicy(flags, set); err != nil {
 		return err
 	}
 	flags = maps.Clone(flags)
@@ -48,13 +48,13 @@ func (d *Document) MadeBy(ctx context.Context, c *options.Clients, flags map[str
 }
 
 // madeForPolicy returns an error unless the document was made for the policy in the flags.
-func (d *Document) madeForPolicy(flags map[string]string) error {
+func (d *Document) madeForPolicy(flags map[string]string, set *resolver.Set) error {
 	text, given := flags[PolicyFlag]
 	switch {
 	case given != (d.PolicyFile != nil):
 		return options.Usagef("the plan for %s is not the one of these values: make it again", d.Set)
 	case given:
-		return d.PolicyFile.isOf(text)
+		return d.PolicyFile.isOf(text, set)
 	default:
 		return nil
 	}

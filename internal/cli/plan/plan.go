@@ -161,7 +161,7 @@ func (a *asked) run(ctx context.Context, o *options.Options) error {
 	}
 	q.local, q.given, q.failed = a.local, a.times, a.failed
 	if a.policy != "" {
-		if q.policy, q.policyIn, err = policyFrom(o, c, a.policy); err != nil {
+		if err := q.policyFrom(o, c, a.policy); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/change"
@@ -40,46 +39,78 @@ type PolicyFile struct {
 	Generation int64  `json:"generation,omitempty"`
 }
 
-// policyFrom reads the policy in a file, and says where it is written.
-func policyFrom(o *options.Options, c *options.Clients, file string) (p *policies.Policy, where string, err error) {
+// policyFrom reads the policy for a set in a file.
+func (q *question) policyFrom(o *options.Options, c *options.Clients, file string) error {
 	data, err := readFile(o, file)
 	if err != nil {
-		return nil, "", err
+		return err
 	}
-	if where = file; file == "-" {
-		where = "the standard input"
+	if q.policyIn = file; file == "-" {
+		q.policyIn = "the standard input"
 	}
-	p, err = readPolicy(data, c.Namespace, where)
-	return p, where, err
+	q.policy, err = readPolicy(data, source{namespace: c.Namespace, where: q.policyIn, set: q.named})
+	return err
 }
 
-// readPolicy reads a policy, whose default namespace is given.
-func readPolicy(data []byte, namespace, where string) (*policies.Policy, error) {
-	data, err := single(data)
+// source is where a policy is written, with the namespace of policies without one, and the set that it is read for.
+type source struct {
+	namespace, where string
+	set              *resolver.Set
+}
+
+// readPolicy reads the policy of a file: the only one, or the one of several that applies to the set.
+func readPolicy(data []byte, from source) (*policies.Policy, error) {
+	written, err := documents(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the policy in %s: %w", from.where, err)
+	}
+	var all []*policies.Policy
+	for _, document := range written {
+		typed, object, err := policies.Parse(document)
+		if err != nil {
+			return nil, fmt.Errorf("reading the policy in %s: %w", from.where, err)
+		}
+		if typed.Namespace == "" {
+			typed.Namespace = from.namespace
+		}
+		typed.Status = v1alpha1.RolloutPolicyStatus{}
+		all = append(all, &policies.Policy{Object: &unstructured.Unstructured{Object: normal(object)}, Typed: typed, Rules: policy.Read(typed)})
+	}
+	chosen, err := from.choose(all)
 	if err != nil {
 		return nil, err
 	}
-	typed := &v1alpha1.RolloutPolicy{}
-	if err := yaml.UnmarshalStrict(data, typed); err != nil {
-		return nil, fmt.Errorf("reading the policy: %w", err)
+	return usable(chosen, from.where)
+}
+
+// choose returns the only policy, or the only one of several that applies to the set.
+func (from source) choose(all []*policies.Policy) (*policies.Policy, error) {
+	if len(all) == 1 {
+		return all[0], nil // that it does not apply is reported later
 	}
-	if typed.APIVersion != v1alpha1.GroupVersion().String() || typed.Kind != v1alpha1.KindPolicy {
-		return nil, fmt.Errorf("%s holds no RolloutPolicy of %s: write one with `%s policy init NAME`", where, v1alpha1.GroupVersion(), options.Program)
+	var apply []*policies.Policy
+	for _, p := range all {
+		if p.Rules.Selects(policies.SetOf(from.set)) {
+			apply = append(apply, p)
+		}
 	}
-	if typed.Namespace == "" {
-		typed.Namespace = namespace
+	switch {
+	case len(all) == 0:
+		return nil, fmt.Errorf("%s is empty: write a RolloutPolicy with `%s policy init NAME`", from.where, options.Program)
+	case len(apply) == 0:
+		return nil, fmt.Errorf("no policy in %s (%s) applies to %s: add the set to the spec.targets of one of them, and write its namespace", from.where, policies.Names(all), from.set.Title())
+	case len(apply) > 1:
+		return nil, fmt.Errorf("%d policies in %s apply to %s: %s; change spec.targets so that one remains", len(apply), from.where, from.set.Title(), policies.Names(apply))
 	}
-	return usable(typed, where)
+	return apply[0], nil
 }
 
 // usable returns a policy, unless it cannot be followed.
-func usable(typed *v1alpha1.RolloutPolicy, where string) (*policies.Policy, error) {
-	typed.Status = v1alpha1.RolloutPolicyStatus{}
-	rules := policy.Read(typed)
-	if len(rules.Problems) > 0 {
-		return nil, fmt.Errorf("the policy in %s cannot be followed: %s", where, strings.Join(rules.Problems, "; "))
+func usable(p *policies.Policy, where string) (*policies.Policy, error) {
+	if len(p.Rules.Problems) > 0 {
+		return nil, fmt.Errorf("the policy in %s cannot be followed: %s", where, strings.Join(p.Rules.Problems, "; "))
 	}
-	return &policies.Policy{Object: &unstructured.Unstructured{}, Typed: typed, Rules: rules}, nil
+	return p, nil
 }
 
 // usePolicy replaces the policies of the cluster by the given one, if there is one.
@@ -163,12 +194,12 @@ func (p *PolicyFile) policy() (*policies.Policy, error) {
 	typed := &v1alpha1.RolloutPolicy{Spec: *p.Spec.DeepCopy()}
 	typed.APIVersion, typed.Kind = v1alpha1.GroupVersion().String(), v1alpha1.KindPolicy
 	typed.Name, typed.Namespace, typed.Labels, typed.Annotations = p.Name, p.Namespace, p.Labels, p.Annotations
-	return usable(typed, "the plan")
+	return usable(&policies.Policy{Object: &unstructured.Unstructured{}, Typed: typed, Rules: policy.Read(typed)}, "the plan")
 }
 
-// isOf reports whether this is the policy of a text, ignoring the cluster's version of it.
-func (p *PolicyFile) isOf(text string) error {
-	read, err := readPolicy([]byte(text), p.Namespace, "the form")
+// isOf reports whether this is the policy for a set in a text, ignoring the cluster's version of it.
+func (p *PolicyFile) isOf(text string, set *resolver.Set) error {
+	read, err := readPolicy([]byte(text), source{namespace: p.Namespace, where: "the form", set: set})
 	if err != nil {
 		return err
 	}
