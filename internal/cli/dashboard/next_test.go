@@ -62,6 +62,21 @@ status:
 	return u
 }
 
+// complete changes the status of suspended: all waves have passed.
+func complete(t *testing.T, policy *unstructured.Unstructured) {
+	t.Helper()
+	sets, _, _ := unstructured.NestedSlice(policy.Object, "status", "sets")
+	set, ok := sets[0].(map[string]any)
+	if !ok {
+		t.Fatal("the status has no set")
+	}
+	set["phase"], set["committedRevision"] = "Complete", set["targetRevision"]
+	delete(set, "wave")
+	if err := unstructured.SetNestedSlice(policy.Object, sets, "status", "sets"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A suspended policy starts nothing, whatever ends meanwhile: what happens next is that a user resumes it. What has begun goes on.
 func TestNextOfASuspendedPolicy(t *testing.T) {
 	const resumed = "nothing starts before a user resumes the policy, with kubectl everynode resume rolloutpolicy/waves"
@@ -73,7 +88,11 @@ func TestNextOfASuspendedPolicy(t *testing.T) {
 		"a finished rollout":    {"uuu", "null", "nothing: the rollout is finished"},
 	} {
 		r := fakecluster.Roll{Name: "agent", Advanced: true, Letters: test.letters}
-		w := open(t, fakecluster.New(t, append(r.Objects(t), suspended(t, test.next))...))
+		policy := suspended(t, test.next)
+		if test.letters == "uuu" {
+			complete(t, policy)
+		}
+		w := open(t, fakecluster.New(t, append(r.Objects(t), policy)...))
 		var list, page message
 		w.read(http.MethodGet, "/api/sets", "", &list)
 		w.read(http.MethodGet, "/api/set"+setQuery, "", &page)

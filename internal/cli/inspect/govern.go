@@ -4,6 +4,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -36,6 +37,8 @@ type governor struct {
 	c    *options.Clients
 	note func(format string, args ...any)
 	read map[string][]*policies.Policy
+	// unread is why policies or approvals could not be read; nil if they could.
+	unread error
 	// approved are the approvals of namespaces that were read.
 	approved map[string][]v1alpha1.RolloutApproval
 	// known are the sets of concurrency groups, by namespace.
@@ -49,9 +52,10 @@ func (g *governor) of(ctx context.Context, set *resolver.Set) Governance {
 	out := Governance{Set: policies.SetOf(set)}
 	all, known := g.read[set.Namespace()]
 	if !known {
-		var unread string
-		if all, unread = policies.All(ctx, g.c, set.Namespace()); unread != "" {
-			g.note("%s", unread)
+		var err error
+		if all, err = policies.List(ctx, g.c, set.Namespace()); err != nil && !errors.Is(err, policies.ErrMissing) {
+			g.unread, all = err, nil
+			g.note("it is not known whether rollout policies apply: %v", err)
 		}
 		if g.read == nil {
 			g.read = map[string][]*policies.Policy{}
@@ -81,6 +85,7 @@ func (g *governor) approvals(ctx context.Context, namespace string) []v1alpha1.R
 	}
 	all, err := policies.Approvals(ctx, g.c, namespace)
 	if err != nil {
+		g.unread = err
 		g.note("the approvals of the rollout cannot be read: %v", err)
 	}
 	if g.approved == nil {

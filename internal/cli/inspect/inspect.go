@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,47 +112,6 @@ func Explain(err error) error {
 		return options.Explain(list.Err, options.Request{Verb: "list", Resource: list.Resource, Namespace: list.Namespace})
 	}
 	return err
-}
-
-// rereads is how long policies are used that were read while a set is watched.
-const rereads = 3 * time.Second
-
-// groupRereads is how long data of the other sets of a concurrency group is used before it is read again, with a list of all pods of the namespace.
-const groupRereads = 15 * time.Second
-
-// Watched is a set that is watched, with its policies.
-type Watched struct {
-	*live.Set
-	governance Governance
-}
-
-// Policy is the effect of the rollout policy on the set in the last evaluation; nil without a policy.
-func (w *Watched) Policy() *PolicyReport { return w.governance.Report() }
-
-// Watch watches one set; see live.Watch. Its policies are read again from time to time, without notes about what cannot be read.
-func Watch(ctx context.Context, o *options.Options, c *options.Clients, set *resolver.Set) (*Watched, error) {
-	watched := &Watched{}
-	governance := &watched.governance
-	var read, groupRead time.Time
-	var err error
-	watched.Set, err = live.Watch(ctx, live.Options{
-		Client: c.Kubernetes, Dynamic: c.Dynamic, Source: set.Source, Namespace: set.Namespace(), Name: set.Name(),
-		Facts: facts(), InPlace: set.Dialect.InPlace, OwnNamespace: true,
-		Govern: func(view *live.View) {
-			if now := o.Now(); read.IsZero() || now.Sub(read) >= rereads {
-				rules := governor{c: c, note: func(string, ...any) {}}
-				before := governance.Neighbours
-				*governance, read = rules.of(ctx, set), now
-				if len(governance.Policies) == 1 && governance.Policies[0].Rules.Group != nil {
-					if governance.Neighbours = before; before == nil || now.Sub(groupRead) >= groupRereads {
-						governance.Neighbours, groupRead = rules.neighbours(ctx, set, governance.Policies[0].Rules, o.Time()), now
-					}
-				}
-			}
-			governance.Govern(view)
-		},
-	})
-	return watched, err //nolint:wrapcheck // it is one of live.Watch, which says what failed
 }
 
 // Nodes returns the names of the nodes of the Snapshot, in its order.

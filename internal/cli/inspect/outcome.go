@@ -84,7 +84,12 @@ func refused(w *dialect.Workload) *dialect.Problem {
 	return nil
 }
 
-// OutcomeOf returns the state of the rollout of a set. With ignoreUnreachable it is finished if all unfinished nodes
+// Outcome returns the state of the rollout of a set, as of its policy.
+func (m *Evaluation) Outcome() Outcome {
+	return m.Governance.Report().end(OutcomeOf(m.Workload, &m.Snapshot, &m.Plan, false))
+}
+
+// OutcomeOf returns the state of the rollout of a set without its policy. With ignoreUnreachable it is finished if all unfinished nodes
 // are not ready.
 func OutcomeOf(w *dialect.Workload, s *rollout.Snapshot, p *rollout.Plan, ignoreUnreachable bool) Outcome {
 	if problem := refused(w); problem != nil {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/policy"
 )
@@ -33,29 +34,41 @@ type PolicyReport struct {
 	Stalled string `json:"stalled,omitempty"`
 	// SetStatus has the implicit wave for the remaining nodes only if there are such nodes, or if it is active.
 	v1alpha1.SetStatus
-	// now is the phase that a manager would report now; empty if that is not known. A user may have retried the revision, or taken a rejection back, since the last report.
-	now v1alpha1.Phase
+	// now is what a manager would report now; empty if that is not known. A user may have retried the revision, or taken a rejection back, since the last report.
+	now v1alpha1.SetStatus
 	// Allowed are the analyses of the policy that the status has measurements of.
 	Allowed []v1alpha1.Analysis `json:"allowed,omitempty"`
 }
 
-// end returns an outcome as of the policy: the rollout is finished when the last wave has passed its soak and its approval, and a revision that has failed or was
-// rejected gets no further by itself.
+// end returns an outcome as of the policy. The rollout is finished when the manager has stored that it is complete: the nodes alone end it as little as a policy that no
+// manager has reported yet. A revision that has failed or was rejected gets no further by itself. A policy that controls nothing of the set says nothing about it.
 func (r *PolicyReport) end(o Outcome) Outcome {
-	if r == nil || !r.Reported || r.Enforcement == v1alpha1.EnforcementNone {
-		return o
-	}
-	switch r.Phase {
-	case v1alpha1.PhaseSoaking, v1alpha1.PhaseWaitingForApproval, v1alpha1.PhaseUndoing:
-		if o.State == Finished {
-			o.State, o.Why = Rolling, r.Headline()
-		}
-	case v1alpha1.PhaseFailed, v1alpha1.PhaseRejected:
-		if o.State == Rolling && (r.now == "" || r.now == r.Phase) {
-			o.State, o.Why = Failed, r.Headline()
-		}
+	switch {
+	case r == nil || o.State == Failed || r.Reported && r.Enforcement == v1alpha1.EnforcementNone:
+	case r.Reported && (r.Phase == v1alpha1.PhaseFailed || r.Phase == v1alpha1.PhaseRejected) && (r.now.Phase == "" || r.now.Phase == r.Phase):
+		o.State, o.Why = Failed, r.Headline()
+	case o.State == Finished && !r.complete():
+		o.State, o.Why = Rolling, r.unfinished()
 	}
 	return o
+}
+
+// complete reports whether the manager has stored that exactly the revision that the set has now is complete.
+func (r *PolicyReport) complete() bool {
+	return r.Reported && r.Phase == v1alpha1.PhaseComplete && r.TargetRevision != "" && r.CommittedRevision == r.TargetRevision &&
+		r.now.TargetRevision == r.TargetRevision && r.now.TargetNumber == r.TargetNumber
+}
+
+// unfinished says why a rollout with updated nodes has not ended.
+func (r *PolicyReport) unfinished() string {
+	if !r.Reported || r.Phase == v1alpha1.PhaseComplete {
+		return fmt.Sprintf("no manager of Everynode has reported yet that this rollout is complete under rolloutpolicy/%s: see `%s doctor` if this does not change", r.Name, options.Program)
+	}
+	text := r.Headline()
+	for _, b := range r.Blocking {
+		text += "; " + strings.TrimSuffix(b.Message, ".")
+	}
+	return text
 }
 
 // Report returns what the policy reports; nil without a policy. What the manager has stored counts, unless it is about another revision. If it controls nothing of the set, it
@@ -66,7 +79,7 @@ func (g *Governance) Report() *PolicyReport {
 	}
 	r := &PolicyReport{Name: g.Policies[0].Typed.Name, Namespace: g.Set.Namespace, Suspended: g.Policies[0].Typed.Spec.Suspend}
 	if g.Now != nil {
-		r.now = g.Now.Phase
+		r.now = *g.Now
 	}
 	for _, p := range g.Policies[1:] {
 		r.Others = append(r.Others, p.Typed.Name)

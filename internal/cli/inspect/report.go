@@ -108,16 +108,22 @@ type Observation struct {
 	IgnoreUnreachable bool
 	// Policy, if it is not nil, is what the rollout policy of the set reports: then the rollout ends with the last wave.
 	Policy *PolicyReport
+	// Unsure reports whether the policies could not be read: then it is not known whether the rollout has ended.
+	Unsure bool
 }
 
 // Observe returns the input of a report for a model of the evaluation.
 func (m *Evaluation) Observe(model view.Model) *Observation {
-	return &Observation{Set: m.Set, Workload: m.Workload, Snapshot: m.Snapshot, Plan: m.Plan, Model: model}
+	return &Observation{Set: m.Set, Workload: m.Workload, Snapshot: m.Snapshot, Plan: m.Plan, Model: model, Policy: m.Governance.Report()}
 }
 
 // Outcome returns the state of the rollout.
 func (s *Observation) Outcome() Outcome {
-	return s.Policy.end(OutcomeOf(s.Workload, &s.Snapshot, &s.Plan, s.IgnoreUnreachable))
+	o := s.Policy.end(OutcomeOf(s.Workload, &s.Snapshot, &s.Plan, s.IgnoreUnreachable))
+	if s.Unsure && o.State == Finished {
+		o.State, o.Why = Rolling, "it is not known whether the rollout has ended, because the rollout policies cannot be read at the moment"
+	}
+	return o
 }
 
 // Refused is why the set is refused; nil if it is not.
@@ -152,7 +158,7 @@ func (s *Observation) Report() Report {
 	for _, p := range s.Workload.Problems {
 		r.Problems = append(r.Problems, p.Message)
 	}
-	r.Nodes = Nodes(&s.Snapshot, &s.Plan)
+	r.Nodes, r.Policy = Nodes(&s.Snapshot, &s.Plan), s.Policy
 	return r
 }
 

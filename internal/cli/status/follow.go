@@ -77,26 +77,25 @@ func (s *status) draw(ctx context.Context, watched *inspect.Watched, set *resolv
 	defer ticker.Stop()
 	connection := &connection{picture: picture}
 	var last *inspect.Observation
+	confirm := false // whether the policies were read for this picture, because the last one was the end
 	for {
-		snapshot, plan, ok := watched.Evaluate(s.Time())
-		workload := watched.Workload()
-		if !ok || workload == nil || workload.UID != set.Object.GetUID() {
+		now := s.observe(watched, set, tracker, last == nil)
+		if now == nil {
 			return last, &options.Exit{Code: options.ExitUnfinished, Err: fmt.Errorf("%s is gone", set.Title())}
 		}
-		if last == nil {
-			tracker.Recall(snapshot, plan, watched.Began())
-		}
-		model, policy := tracker.Next(snapshot, plan), watched.Policy()
-		if model.Policy = s.policyLines(policy); model.Policy != nil {
-			model.Batches = view.Batches{}
-		}
-		last = &inspect.Observation{Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable, Policy: policy}
-		if err := errors.Join(connection.report(s.Now(), watched.Lost()), picture.Show(model)); err != nil {
+		last = now
+		if err := errors.Join(connection.report(s.Now(), watched.Lost()), picture.Show(last.Model)); err != nil {
 			return last, err
 		}
-		if s.wait && last.Outcome().State != inspect.Rolling {
+		switch ended := s.wait && last.Outcome().State != inspect.Rolling; {
+		case ended && confirm:
 			return last, nil
+		case ended:
+			confirm = true
+			watched.Reread()
+			continue
 		}
+		confirm = false
 		if !pause(ctx, minInterval) {
 			return last, nil
 		}
@@ -106,6 +105,25 @@ func (s *status) draw(ctx context.Context, watched *inspect.Watched, set *resolv
 		case <-ticker.C:
 		case <-watched.Changed():
 		}
+	}
+}
+
+// observe returns the state of the set now; nil if it does not exist any more.
+func (s *status) observe(watched *inspect.Watched, set *resolver.Set, tracker *view.Tracker, first bool) *inspect.Observation {
+	snapshot, plan, ok := watched.Evaluate(s.Time())
+	workload := watched.Workload()
+	if !ok || workload == nil || workload.UID != set.Object.GetUID() {
+		return nil
+	}
+	if first {
+		tracker.Recall(snapshot, plan, watched.Began())
+	}
+	model, policy := tracker.Next(snapshot, plan), watched.Policy()
+	if model.Policy = s.policyLines(policy); model.Policy != nil {
+		model.Batches = view.Batches{}
+	}
+	return &inspect.Observation{
+		Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable, Policy: policy, Unsure: watched.Unsure(),
 	}
 }
 

@@ -38,8 +38,14 @@ It shows what Everynode would decide now, read with your own rights, even if no 
 With -w the screen is kept up to date until you end it; if the output is not a terminal, each change is a line. With --exit-status
 the verb ends when the rollout is finished: every node that it may reach has an available pod of the newest revision. Nodes that a partition,
 a selector or a taint excludes are named, and the verb does not wait for them. It does wait for a paused rollout, and for a node that is
-not ready and has an old pod, whatever taint it got when it became unreachable, unless --ignore-unreachable is given. Under a rollout policy it
-waits until the last wave has passed, and ends when the revision has failed or was rejected.
+not ready and has an old pod, whatever taint it got when it became unreachable, unless --ignore-unreachable is given.
+
+Under a rollout policy, the rollout is finished when the manager has written into the status of the policy that exactly this revision is complete: the phase is
+Complete, and targetRevision and committedRevision are the revision of the template. So it waits for soaks, approvals, windows, and for the correction of a
+policy that is suspended or stalled; also if all nodes are updated, and also with --ignore-unreachable (spec.unreachableAfter of the policy is what lets
+waves continue without a node). It ends when the revision has failed or was rejected. If no manager runs, nothing reports the end, so use --timeout. A policy
+that has no effect on the set (enforcement None in its status) does not count: then the nodes alone do, as without a policy. So they do for a user without
+the right to read rollout policies, which a note reports.
 
 A node counts as updated and available when its new pod is, also while its old one is still stopping: the status of the object, in which the
 oldest pod speaks for its node, counts it a little later.
@@ -106,7 +112,6 @@ func (s *status) run(ctx context.Context, arg string) error {
 	}
 	sight := s.sight(moment)
 	report := sight.Report()
-	report.Policy = moment.Governance.Report()
 	report.Warnings = slices.DeleteFunc(inspect.Warnings(ctx, s.Options, clients, inspect.About{Set: set}), func(w inspect.Warning) bool { return !report.Policy.Concerns(&w) })
 	if text := installed.Unread(ctx, clients.Kubernetes, set.Object); text != "" {
 		s.Note("%s", text)

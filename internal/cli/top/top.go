@@ -119,7 +119,7 @@ func rank(r Row) int {
 
 // RowOf returns the row of a set.
 func RowOf(m *inspect.Evaluation) Row {
-	outcome := inspect.OutcomeOf(m.Workload, &m.Snapshot, &m.Plan, false)
+	outcome := m.Outcome()
 	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
 	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})
 	b := m.Plan.Budget

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"everynode.dev/everynode/internal/cli/live"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/resolver"
+)
+
+// rereads is how long policies are used that were read while a set is watched.
+const rereads = 3 * time.Second
+
+// groupRereads is how long data of the other sets of a concurrency group is used before it is read again, with a list of all pods of the namespace.
+const groupRereads = 15 * time.Second
+
+// Watched is a set that is watched, with its policies.
+type Watched struct {
+	*live.Set
+	o          *options.Options
+	c          *options.Clients
+	set        *resolver.Set
+	governance Governance
+	// read is when the policies were read, groupRead when the concurrency group was, and unread why the policies could not be read the last time.
+	read, groupRead time.Time
+	unread          error
+}
+
+// Policy is the effect of the rollout policy on the set in the last evaluation; nil without a policy.
+func (w *Watched) Policy() *PolicyReport { return w.governance.Report() }
+
+// Reread makes the next evaluation read the policies again.
+func (w *Watched) Reread() { w.read = time.Time{} }
+
+// Unsure reports whether the policies could not be read the last time, although the user has the right to: then the answer to another attempt counts.
+func (w *Watched) Unsure() bool { return w.unread != nil && !apierrors.IsForbidden(w.unread) }
+
+// Watch watches one set; see live.Watch. Its policies are read again from time to time. If they cannot be read the first time, a note has the reason; later, the last ones stay in use.
+func Watch(ctx context.Context, o *options.Options, c *options.Clients, set *resolver.Set) (*Watched, error) {
+	w := &Watched{o: o, c: c, set: set}
+	w.refresh(ctx, o.Note)
+	var err error
+	w.Set, err = live.Watch(ctx, live.Options{
+		Client: c.Kubernetes, Dynamic: c.Dynamic, Source: set.Source, Namespace: set.Namespace(), Name: set.Name(),
+		Facts: facts(), InPlace: set.Dialect.InPlace, OwnNamespace: true,
+		Govern: func(view *live.View) {
+			if w.read.IsZero() || o.Now().Sub(w.read) >= rereads {
+				w.refresh(ctx, func(string, ...any) {})
+			}
+			w.governance.Govern(view)
+		},
+	})
+	return w, err //nolint:wrapcheck // it is one of live.Watch, which says what failed
+}
+
+// refresh reads the policies.
+func (w *Watched) refresh(ctx context.Context, note func(string, ...any)) {
+	rules := governor{c: w.c, note: note}
+	before, now := w.governance, w.o.Now()
+	next := rules.of(ctx, w.set)
+	w.read, w.unread = now, rules.unread
+	if w.unread != nil && len(before.Policies) > 0 {
+		return
+	}
+	w.governance = next
+	if len(next.Policies) == 1 && next.Policies[0].Rules.Group != nil {
+		if w.governance.Neighbours = before.Neighbours; before.Neighbours == nil || now.Sub(w.groupRead) >= groupRereads {
+			w.governance.Neighbours, w.groupRead = rules.neighbours(ctx, w.set, next.Policies[0].Rules, w.o.Time()), now
+		}
+	}
+}
