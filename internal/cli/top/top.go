@@ -185,6 +185,8 @@ func left(r *Row) string {
 		return "paused"
 	case r.pace.OnDelete:
 		return "on delete"
+	case r.pace.Policy:
+		return "by policy"
 	case r.pace.Known:
 		return "about " + view.Duration(r.pace.Left)
 	case r.pace.Stalled > 0:

@@ -60,6 +60,9 @@ func reachOf(s rollout.Snapshot, p rollout.Plan) int {
 // upTo returns who must act for all nodes that are left. A node is not left if it was deleted, needs no pod, or already
 // has its new pod, available or not.
 func upTo(s rollout.Snapshot, p rollout.Plan) UpTo {
+	if byPolicy(s, p) {
+		return UpTo{Policy: true}
+	}
 	var first rollout.VerdictKind
 	left := 0
 	for i := range min(len(s.Nodes), len(p.Verdicts)) {
@@ -76,6 +79,24 @@ func upTo(s rollout.Snapshot, p rollout.Plan) UpTo {
 		return UpTo{}
 	}
 	return UpTo{Owners: first == rollout.WaitNodeOwner, Paused: first == rollout.WaitPaused, OnDelete: first == rollout.WaitOnDelete}
+}
+
+// byPolicy reports whether a rollout policy holds all nodes that are left, for a soak or an approval for example. A wave whose new pods are not available is no such hold, and neither
+// are nodes that only wait for other nodes of the policy: in these cases something should happen.
+func byPolicy(s rollout.Snapshot, p rollout.Plan) bool {
+	held := false
+	for i := range min(len(s.Nodes), len(p.Verdicts)) {
+		n, kind := &s.Nodes[i], p.Verdicts[i].Kind
+		switch {
+		case n.Gone || n.Fit != rollout.MustRun || kind == rollout.UpToDate || HeldBySet(kind):
+		case kind == rollout.WaitWave:
+		case !kind.OfPolicy() || kind == rollout.WaitOrder || kind == rollout.WaitGroup || kind == rollout.WaitPace || kind == rollout.WaitPolicy:
+			return false
+		default:
+			held = true
+		}
+	}
+	return held
 }
 
 // PastPace estimates the speed of an update before the command started, from the times at which the pods of the target

@@ -23,9 +23,9 @@ type Pace struct {
 // UpTo names who must act before an update continues, if all remaining nodes wait for that. The past speed predicts
 // nothing then, so there is neither an estimate nor a stall. At most one field is true.
 type UpTo struct {
-	// Owners is true if the owners of the nodes must act, Paused if the set is paused, and OnDelete if users must delete
-	// the old pods.
-	Owners, Paused, OnDelete bool
+	// Owners is true if the owners of the nodes must act, Paused if the set is paused, OnDelete if users must delete
+	// the old pods, and Policy if a rollout policy holds the nodes.
+	Owners, Paused, OnDelete, Policy bool
 }
 
 // Sample is one observation of an update.
@@ -64,6 +64,9 @@ const (
 func (e *Estimator) Observe(s Sample) Pace {
 	if s.Target != e.target {
 		e.target, e.steps = s.Target, nil
+	}
+	if s.Policy {
+		e.steps = nil // the time of a soak is no lack of progress, also when the next wave begins
 	}
 	if n := len(e.steps); n == 0 || e.steps[n-1].Updated != s.Updated {
 		e.steps = append(e.steps, s)

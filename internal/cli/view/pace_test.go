@@ -140,3 +140,14 @@ func TestSpeedOfSlowUpdates(t *testing.T) {
 		}
 	}
 }
+
+// The time in which a policy holds all nodes is no lack of progress, neither then nor when the next wave begins.
+func TestPaceAfterASoak(t *testing.T) {
+	e := Estimator{}
+	for i, held := range []bool{false, true, true, false} {
+		at := start.Add(time.Duration(i) * time.Minute)
+		if got := e.Observe(Sample{At: at, Target: "b", Updated: 2, Total: 6, UpTo: UpTo{Policy: held}}); got.Stalled != 0 && i != 3 || i == 3 && got.Stalled > time.Minute {
+			t.Errorf("after %d minutes: %+v", i, got)
+		}
+	}
+}

@@ -93,6 +93,8 @@ func (m Model) forecast() string {
 		return "paused"
 	case m.Pace.OnDelete:
 		return "the rest when the old pods are deleted"
+	case m.Pace.Policy:
+		return "the rollout policy holds the rest"
 	case m.Pace.Stalled > 0:
 		return "no progress for " + Duration(m.Pace.Stalled)
 	case m.Pace.Known:
