@@ -85,7 +85,7 @@ func (g *Governance) Report() *PolicyReport {
 		r.Others = append(r.Others, p.Typed.Name)
 	}
 	switch {
-	case g.Stored != nil && (g.unserved() || g.Now == nil || g.Now.TargetRevision == "" || g.Now.TargetRevision == g.Stored.TargetRevision):
+	case g.Stored != nil && (g.unserved() || g.inConflict() || g.Now == nil || g.Now.TargetRevision == "" || g.Now.TargetRevision == g.Stored.TargetRevision):
 		r.Reported, r.SetStatus = true, *g.Stored
 	case g.Now != nil:
 		r.SetStatus = *g.Now
@@ -106,6 +106,11 @@ func (g *Governance) Report() *PolicyReport {
 		}
 	}
 	return r
+}
+
+// inConflict reports whether the stored status is about a conflict of policies. Each policy then keeps the target that it knew before, also if the template has changed since.
+func (g *Governance) inConflict() bool {
+	return len(g.Policies) > 1 && slices.ContainsFunc(g.Stored.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == policy.ReasonConflict })
 }
 
 // says reports whether the status of the set contains a message, after the name of the set.

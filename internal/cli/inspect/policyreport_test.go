@@ -38,6 +38,24 @@ func TestWhatAManagerHasReported(t *testing.T) {
 	}
 }
 
+// In a conflict each policy keeps the target that it knew before: what the manager reports counts, also if the template has changed since.
+func TestWhatAManagerHasReportedOfAConflict(t *testing.T) {
+	stored := &v1alpha1.SetStatus{
+		Enforcement: v1alpha1.EnforcementFull, Phase: v1alpha1.PhaseStalled, TargetRevision: "agent-1", Blocking: []v1alpha1.Blocking{{Reason: policy.ReasonConflict}},
+	}
+	g := inspect.Governance{
+		Policies: []*policies.Policy{{Typed: &v1alpha1.RolloutPolicy{}}, {Typed: &v1alpha1.RolloutPolicy{}}}, Stored: stored,
+		Now: &v1alpha1.SetStatus{Phase: v1alpha1.PhaseStalled, TargetRevision: "agent-2"},
+	}
+	if r := g.Report(); !r.Reported {
+		t.Error("no manager has reported the conflict")
+	}
+	g.Policies = g.Policies[:1] // the other one is gone by now
+	if r := g.Report(); r.Reported {
+		t.Error("the conflict is still reported")
+	}
+}
+
 // The implicit wave for the remaining nodes is reported if there are such nodes, or if it is active: otherwise each view would show a wave of 0 nodes.
 func TestTheWaveForTheRemainingNodes(t *testing.T) {
 	for name, test := range map[string]struct {
