@@ -101,7 +101,9 @@ func one(ctx context.Context, o *options.Options, node, arg string) error {
 	}
 	s := subject{o: o, m: m, at: at, node: object, pulls: inspect.AwaitImages(ctx, clients, m)(node)}
 	e := s.explain()
-	e.Warnings = inspect.Warnings(ctx, o, clients, inspect.About{Set: set, Node: node, Acting: m.Plan.Verdicts[at].Kind.Group() == rollout.GroupActing})
+	e.Warnings = inspect.Warnings(ctx, o, clients, inspect.About{
+		Set: set, Node: node, Acting: m.Plan.Verdicts[at].Kind.Group() == rollout.GroupActing, Policy: m.Governance.Report(),
+	})
 	if text := installed.Unread(ctx, clients.Kubernetes, set.Object); text != "" {
 		o.Note("%s", text)
 	}

@@ -118,14 +118,6 @@ func (r *PolicyReport) says(message string) bool {
 	return slices.ContainsFunc(r.Blocking, func(b v1alpha1.Blocking) bool { return strings.HasSuffix(message, b.Message) })
 }
 
-// Concerns reports whether a warning is still about what the policy reports. One about an approval is not when the approval was given, or is about another revision.
-func (r *PolicyReport) Concerns(w *Warning) bool {
-	if w.Reason != policy.ReasonApprovalNeeded && w.Reason != policy.ReasonApprovalMissing {
-		return true
-	}
-	return r != nil && r.Phase == v1alpha1.PhaseWaitingForApproval && strings.Contains(w.Message, " "+r.TargetRevision+" ")
-}
-
 // Measured is what an analysis has measured, and what is allowed.
 type Measured struct {
 	Name, Wave, Answer, Value, Allowed, Failures, Message string

@@ -44,10 +44,13 @@ const (
 
 // About selects warnings: those of a set and, with a node, none about other nodes. Acting is whether something is done for that node now. Then warnings about
 // pods that could not be created elsewhere count too, if they came again: equal messages about different nodes become one event, which has the name of the first.
+//
+// Warnings about rollouts that the present Policy contradicts do not count.
 type About struct {
 	Set    *resolver.Set
 	Node   string
 	Acting bool
+	Policy *PolicyReport
 }
 
 // Warnings returns the newest warnings of the last hour about a set, those of the node first, then newest first: only the controller knows which
@@ -72,7 +75,9 @@ func Warnings(ctx context.Context, o *options.Options, c *options.Clients, about
 		if e.Type != corev1.EventTypeWarning || o.Now().Sub(lastSeen(e)) > fresh {
 			continue
 		}
-		warnings = append(warnings, Warning{Reason: e.Reason, Message: e.Message, Last: lastSeen(e), FirstNode: first})
+		if w := (Warning{Reason: e.Reason, Message: e.Message, Last: lastSeen(e), FirstNode: first}); about.Policy.Concerns(&w) {
+			warnings = append(warnings, w)
+		}
 	}
 	elsewhere := func(w Warning) int { return min(len(w.FirstNode), 1) }
 	slices.SortStableFunc(warnings, func(a, b Warning) int { return cmp.Or(elsewhere(a)-elsewhere(b), b.Last.Compare(a.Last)) })

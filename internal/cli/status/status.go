@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -112,7 +111,7 @@ func (s *status) run(ctx context.Context, arg string) error {
 	}
 	sight := s.sight(moment)
 	report := sight.Report()
-	report.Warnings = slices.DeleteFunc(inspect.Warnings(ctx, s.Options, clients, inspect.About{Set: set}), func(w inspect.Warning) bool { return !report.Policy.Concerns(&w) })
+	report.Warnings = inspect.Warnings(ctx, s.Options, clients, inspect.About{Set: set, Policy: report.Policy})
 	if text := installed.Unread(ctx, clients.Kubernetes, set.Object); text != "" {
 		s.Note("%s", text)
 	}
