@@ -183,7 +183,11 @@ func (r *run) hasFailed() bool {
 			r.out.Fail = &f
 		}
 	case asked != nil:
-		r.fail("", strings.TrimSpace(fmt.Sprintf("The undo was requested by %s. %s", asked.Spec.By, asked.Spec.Reason)))
+		by := asked.Spec.By
+		if by == "" {
+			by = fmt.Sprintf("a user whom rolloutapproval/%s does not name", asked.Name)
+		}
+		r.fail("", strings.TrimSpace(fmt.Sprintf("The undo was requested by %s. %s", by, asked.Spec.Reason)))
 		r.failure.Undo = true
 	case mark != nil && r.knowsNothing():
 		r.failure = r.failedByMark(mark)

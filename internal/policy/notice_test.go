@@ -144,6 +144,16 @@ func TestNoticesOfAnUndo(t *testing.T) {
 		t.Errorf("%+v", w.notices[0])
 	}
 	w.wantNotices("failed undone")
+
+	w = newWorld(t, noticed)
+	w.settle()
+	w.noticed()
+	w.approve("back", "", "v2", v1alpha1.UndoRollout)
+	w.approvals[len(w.approvals)-1].Spec.By = ""
+	w.settle()
+	if w.notices[0].Reason != "The undo was requested by a user whom rolloutapproval/back does not name." {
+		t.Errorf("%+v", w.notices[0])
+	}
 }
 
 // The next process repeats the notice of the wave that is active, and that of a failure, with their identity and time; one of a rollout that has ended it does

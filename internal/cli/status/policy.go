@@ -170,7 +170,7 @@ func approval(w *v1alpha1.WaveStatus) string {
 	case w.Approval == "":
 		return "-"
 	case w.ApprovedBy == "":
-		return w.Approval
+		return "a user whom the approval does not name (" + w.Approval + ")"
 	default:
 		return w.ApprovedBy + " (" + w.Approval + ")"
 	}

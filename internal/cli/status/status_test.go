@@ -178,6 +178,7 @@ func TestPolicies(t *testing.T) {
 		"policy-analysis":   {"agent", []string{spec + measured}},
 		"policy-stalled":    {"agent", []string{policySpec + stalled()}},
 		"policy-none":       {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  suspend: true", 1) + uncontrolled}},
+		"policy-unnamed":    {"agent", []string{policySpec + strings.Replace(policyStatus, ", approvedBy: jane", "", 1)}},
 		"policy-gone":       {"agent", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
