@@ -3,7 +3,6 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,9 +73,25 @@ func (p *Policy) Conditions(selected []Set, sets []v1alpha1.SetStatus, before []
 		set(v1alpha1.ConditionReconciling, false, "Complete", message)
 		set(v1alpha1.ConditionStalled, false, "Complete", "Nothing keeps the policy from being followed.")
 	}
-	loose := loosely(sets)
-	set(v1alpha1.ConditionEnforced, loose == "", map[bool]string{true: "Full", false: "Partly"}[loose == ""], cmp.Or(loose, "Everynode creates and deletes the pods, so the policy applies in full."))
+	meta.SetStatusCondition(&after, p.enforced(sets, now))
 	return after
+}
+
+// enforced returns the condition Enforced: whether the policy controls everything. It is unknown while there is nothing to control, or no rule to control it by.
+func (p *Policy) enforced(sets []v1alpha1.SetStatus, now metav1.Time) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionEnforced, Status: metav1.ConditionUnknown, ObservedGeneration: p.Generation, LastTransitionTime: now}
+	loose := loosely(sets)
+	switch {
+	case len(p.Problems) > 0:
+		c.Reason, c.Message = "Invalid", "The policy is not followed, because its specification is invalid. The condition Stalled has the details."
+	case len(sets) == 0:
+		c.Reason, c.Message = "NoDaemonSet", "The policy applies to no daemon set."
+	case loose != "":
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "Partly", loose
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Full", "Everynode creates and deletes the pods, so the policy applies in full."
+	}
+	return c
 }
 
 // loosely returns what the policy does not control; empty if it controls everything.
@@ -198,6 +213,9 @@ func passes(s *v1alpha1.SetStatus) bool {
 func ready(sets []v1alpha1.SetStatus) string {
 	if slices.ContainsFunc(sets, func(s v1alpha1.SetStatus) bool { return s.Phase != v1alpha1.PhaseComplete }) {
 		return "The active waves are complete and available."
+	}
+	if len(sets) == 1 {
+		return "All nodes of 1 daemon set have the committed revision."
 	}
 	return fmt.Sprintf("All nodes of %d daemon sets have the committed revision.", len(sets))
 }

@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,43 @@ func TestWhatIsNotHeld(t *testing.T) {
 		c := meta.FindStatusCondition((&policy.Policy{}).Conditions(nil, sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionEnforced)
 		if full := enforcement == v1alpha1.EnforcementFull; c == nil || (c.Status == metav1.ConditionTrue) != full || !full && !strings.HasPrefix(c.Message, want) {
 			t.Errorf("%s: %+v", enforcement, c)
+		}
+	}
+}
+
+// TestNothingToEnforce: the condition Enforced is Unknown for a policy that applies to no daemon set, or that is not followed because it is invalid.
+func TestNothingToEnforce(t *testing.T) {
+	const targets = "targets: [{apiVersion: apps/v1, kind: DaemonSet, name: agent}]"
+	agent := []v1alpha1.SetStatus{{APIVersion: "apps/v1", Name: "agent", Phase: v1alpha1.PhaseComplete, Enforcement: v1alpha1.EnforcementFull}}
+	invalid := targets + "\nwindows: [{schedule: never, duration: 1h}]"
+	for _, test := range []struct {
+		spec   string
+		sets   []v1alpha1.SetStatus
+		status metav1.ConditionStatus
+		reason string
+	}{
+		{targets, agent, metav1.ConditionTrue, "Full"},
+		{targets, nil, metav1.ConditionUnknown, "NoDaemonSet"},
+		{invalid, agent, metav1.ConditionUnknown, "Invalid"},
+		{invalid, nil, metav1.ConditionUnknown, "Invalid"},
+	} {
+		c := meta.FindStatusCondition(read(t, test.spec).Conditions(nil, test.sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionEnforced)
+		if c == nil || c.Status != test.status || c.Reason != test.reason || strings.Contains(c.Message, "in full") != (test.status == metav1.ConditionTrue) {
+			t.Errorf("%s with %d daemon sets: %+v, want %s and %s", test.spec, len(test.sets), c, test.status, test.reason)
+		}
+	}
+}
+
+// TestReadyCountsSets: the message of a policy that is complete names the number of its daemon sets.
+func TestReadyCountsSets(t *testing.T) {
+	for n, want := range map[int]string{
+		1: "All nodes of 1 daemon set have the committed revision.",
+		2: "All nodes of 2 daemon sets have the committed revision.",
+	} {
+		sets := slices.Repeat([]v1alpha1.SetStatus{{APIVersion: "apps/v1", Name: "ds", Phase: v1alpha1.PhaseComplete}}, n)
+		c := meta.FindStatusCondition((&policy.Policy{}).Conditions(nil, sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionReady)
+		if c == nil || c.Message != want {
+			t.Errorf("%d: %+v, want %s", n, c, want)
 		}
 	}
 }
@@ -98,7 +136,7 @@ func TestUnusedTargets(t *testing.T) {
 		}
 		return c.Message
 	}
-	const all = "All nodes of 1 daemon sets have the committed revision."
+	const all = "All nodes of 1 daemon set have the committed revision."
 	agent := policy.Set{Name: "agent"}
 	log := map[string]string{"app": "log"}
 	if got := ready(agent, policy.Set{Name: "log", Labels: log, Advanced: true}); got != all+" No daemon set is selected by spec.targets[1].selector." {

@@ -67,7 +67,8 @@ const (
 	ConditionReady       = "Ready"
 	ConditionReconciling = "Reconciling"
 	ConditionStalled     = "Stalled"
-	// ConditionEnforced is True if the policy controls everything of its daemon sets; else the message lists what it cannot hold.
+	// ConditionEnforced is True if the policy controls everything of its daemon sets; if it is False, the message lists what it cannot hold. It is Unknown if the
+	// policy applies to no daemon set, or is invalid.
 	ConditionEnforced = "Enforced"
 )
 
