@@ -193,8 +193,8 @@ func TestAnalysesThatAreRefused(t *testing.T) {
 	for spec, want := range map[string]string{
 		"  waves: [{name: a, nodes: {count: 1}, analysis: [errors]}]\n":                                                            "each name in waves[].analysis must be that of an entry of analyses",
 		"  analyses: [{name: a, provider: judge, success: 'true'}, {name: a, provider: judge, success: 'true'}]\n":                 "Duplicate value",
-		"  analyses: [{name: a, provider: judge, success: 'true', interval: 1s}]\n":                                                "interval must be from 5s to 24h",
-		"  analyses: [{name: a, provider: judge, success: 'true', unknownDeadline: 9999h}]\n":                                      "unknownDeadline must be from 1s to 168h",
+		"  analyses: [{name: a, provider: judge, success: 'true', interval: 1s}]\n":                                                "must be a duration from 5s to 24h",
+		"  analyses: [{name: a, provider: judge, success: 'true', unknownDeadline: 9999h}]\n":                                      "must be a duration from 1s to 168h",
 		"  analyses: [{name: a, provider: judge, success: 'true', onUnknown: Pass}]\n":                                             "Unsupported value",
 		"  analyses: [{name: a, provider: judge, success: ''}]\n":                                                                  "success",
 		"  blockOnAlerts: {provider: judge, match: 'a=\"b\"} or up{'}\n":                                                           "match",

@@ -7,9 +7,6 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // Analysis is a question to a provider. The answer decides whether a wave is healthy. It is measured from the moment when a node of the wave is
 // updated until the wave has passed. The answer is Pass or Fail as success defines it, or Unknown: the provider did not answer in time, the answer has no data
 // or not one value, or success cannot be computed from it.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.interval) || duration(self.interval) >= duration('5s') && duration(self.interval) <= duration('24h')",message="interval must be from 5s to 24h"
-// +kubebuilder:validation:XValidation:rule="!has(self.unknownDeadline) || duration(self.unknownDeadline) >= duration('1s') && duration(self.unknownDeadline) <= duration('168h')",message="unknownDeadline must be from 1s to 168h"
 type Analysis struct {
 	// Name identifies the analysis within the policy.
 	// +kubebuilder:validation:MinLength=1
@@ -33,7 +30,7 @@ type Analysis struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$') && duration(self) >= duration('5s') && duration(self) <= duration('24h')",message="must be a duration from 5s to 24h, such as 30s or 10m"
 	Interval *metav1.Duration `json:"interval,omitempty"`
 
 	// Success is an expression in CEL that is true if the measurement passes, for example result < 0.01. result is the value: of the only sample that the query
@@ -60,7 +57,7 @@ type Analysis struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$') && duration(self) >= duration('1s') && duration(self) <= duration('168h')",message="must be a duration from 1s to 168h, such as 30m"
 	UnknownDeadline *metav1.Duration `json:"unknownDeadline,omitempty"`
 }
 

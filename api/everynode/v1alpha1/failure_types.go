@@ -17,7 +17,7 @@ type Failure struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration such as 30s, 10m or 24h"
 	NodeDeadline *metav1.Duration `json:"nodeDeadline,omitempty"`
 
 	// WaveDeadline is how long the update of a wave may take, until all its nodes are updated and available. The time in which nothing may start, for example
@@ -26,7 +26,7 @@ type Failure struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration such as 30s, 10m or 24h"
 	WaveDeadline *metav1.Duration `json:"waveDeadline,omitempty"`
 
 	// MaxFailedNodes is how many nodes of a wave may fail: a number, or a percentage of the nodes of the wave, rounded up. The default is 0.

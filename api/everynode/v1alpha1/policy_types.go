@@ -128,7 +128,7 @@ type RolloutPolicySpec struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration such as 30s, 10m or 24h"
 	UnreachableAfter *metav1.Duration `json:"unreachableAfter,omitempty"`
 
 	// ReadyWhen defines when the condition Ready is True: Complete (all nodes have the revision that the template describes, and all waves have ended) or
@@ -194,7 +194,7 @@ type Pace struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration such as 30s, 10m or 24h"
 	MinTimeBetween *metav1.Duration `json:"minTimeBetween,omitempty"`
 }
 
@@ -261,7 +261,7 @@ type Wave struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration such as 30s, 10m or 24h"
 	Soak *metav1.Duration `json:"soak,omitempty"`
 
 	// Analysis are the names of the analyses that must pass. The soak counts only while the answer to each of them is Pass, and starts again after one that is
@@ -323,8 +323,7 @@ type Gate struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be at least 1s"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$') && duration(self) >= duration('1s')",message="must be a duration of at least 1s, such as 30s, 10m or 24h"
 	RemindAfter *metav1.Duration `json:"remindAfter,omitempty"`
 }
 
@@ -358,10 +357,10 @@ type Window struct {
 	// +kubebuilder:validation:MaxLength=128
 	Schedule string `json:"schedule"`
 
-	// Duration is how long the window is open.
+	// Duration is how long the window is open: more than 0s, and at most 744h.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]{1,9}(\.[0-9]{1,9})?s|[0-9]{1,7}(\.[0-9]{1,9})?m|[0-9]{1,5}(\.[0-9]{1,9})?h)+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?s|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$') && duration(self) > duration('0s')",message="must be a duration of more than 0s, such as 30s, 10m or 24h"
 	Duration metav1.Duration `json:"duration"`
 
 	// TimeZone is the name of the time zone of the schedule, for example Europe/Berlin. The default is UTC.
