@@ -370,3 +370,21 @@ func TestFailureHasItsTime(t *testing.T) {
 		w.pass(time.Hour)
 	}
 }
+
+// The message about a node whose pod restarts too often has the number of restarts, also if it is one, and the field with what is allowed.
+func TestMessageOfRestarts(t *testing.T) {
+	for restarts, want := range map[uint16]string{
+		1: "The containers of pod a-1 were restarted once, and spec.failure.maxRestarts is 0.",
+		2: "The containers of pod a-1 were restarted 2 times, and spec.failure.maxRestarts is 0.",
+	} {
+		w := newWorld(t, strings.Replace(judgedStrictly(), "maxFailedNodes", "maxRestarts: 0, maxFailedNodes", 1))
+		w.s.Revisions[1].Created = w.s.Now
+		w.put("a", 1, true)
+		w.pass(time.Second)
+		w.node("a").Pods[0].Name, w.node("a").Pods[0].Restarts = "a-1", restarts
+		w.pass(time.Second)
+		if failed := w.last.Waves[0].FailedNodes; len(failed) != 1 || failed[0].Message != want {
+			t.Errorf("after %d restarts: %+v, want %s", restarts, failed, want)
+		}
+	}
+}

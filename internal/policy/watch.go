@@ -420,7 +420,7 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 			out.Message = fmt.Sprintf("A container of pod %s waits because of %s.", p.Name, out.Reason)
 			return out
 		case n.Ready && int(p.Restarts)-int(w.restarts) > f.MaxRestarts:
-			out.Reason, out.Message = "Restarts", fmt.Sprintf("The containers of pod %s were restarted %d times, and %d are allowed.", p.Name, int(p.Restarts)-int(w.restarts), f.MaxRestarts)
+			out.Reason, out.Message = "Restarts", fmt.Sprintf("The containers of pod %s were restarted %s, and spec.failure.maxRestarts is %d.", p.Name, times(int(p.Restarts)-int(w.restarts)), f.MaxRestarts)
 			if p.Waiting != rollout.WaitingNone {
 				out.Reason = p.Waiting.String()
 			}
@@ -459,4 +459,11 @@ func Shortened(text string, most int) string {
 		return string(letters[:most]) + "..."
 	}
 	return text
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
