@@ -219,8 +219,8 @@ func (o Options) validateDialects() error {
 		}
 	}
 	if o.NativeController && slices.Contains(o.Dialects, dialects.Native) {
-		return usage("--native-controller and the dialect %s would fight over the same DaemonSets: add --dialects %s, --dialects %s or --dialects %s",
-			dialects.Native, dialects.Kruise, dialects.OpenYurt, NoDialects)
+		return usage("--native-controller and the dialect %s would fight over the same DaemonSets: add --dialects %s, --dialects %s, --dialects %s or --dialects %s",
+			dialects.Native, dialects.Kruise, dialects.OpenYurt, dialects.Policy, NoDialects)
 	}
 	return nil
 }

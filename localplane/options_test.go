@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"everynode.dev/everynode/localplane/internal/component"
+	"everynode.dev/everynode/localplane/internal/home"
 	"everynode.dev/everynode/localplane/simkubelet"
 )
 
@@ -175,6 +176,33 @@ func TestAttachToNothing(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("asking for a plane made a directory")
+	}
+}
+
+// TestAttachNamesAPlaneThatRuns: a user who forgets --dir reads which plane runs.
+func TestAttachNamesAPlaneThatRuns(t *testing.T) {
+	dir := t.TempDir()
+	runs, err := home.At(filepath.Join(dir, "mine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runs.Create(); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := runs.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Unlock() }()
+	for what, next := range map[string]string{"next to it": dir, "the one of KUBECONFIG": t.TempDir()} {
+		t.Setenv("KUBECONFIG", runs.Kubeconfig())
+		if what == "next to it" {
+			t.Setenv("KUBECONFIG", "")
+		}
+		_, err := Attach(filepath.Join(next, "default"))
+		if err == nil || !strings.HasSuffix(err.Error(), "or name one that runs: --dir "+runs.Dir()) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

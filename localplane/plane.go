@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,7 +49,11 @@ func Attach(dir string) (*Plane, error) {
 		return nil, err
 	}
 	if _, running := h.Holder(); !running {
-		return nil, fmt.Errorf("no plane runs in %s: start one with `localplane up --dir %s`", h.Dir(), dir)
+		message := fmt.Sprintf("no plane runs in %s: start one with `localplane up --dir %s`", h.Dir(), dir)
+		if others := h.Running(filepath.Dir(os.Getenv(clientcmd.RecommendedConfigPathEnvVar))); len(others) > 0 {
+			message += fmt.Sprintf(", or name one that runs: --dir %s", strings.Join(others, ", --dir "))
+		}
+		return nil, errors.New(message)
 	}
 	return &Plane{home: h, control: control.NewClient(h.Socket())}, nil
 }

@@ -35,7 +35,7 @@ func TestMistakesAndTheirExitCodes(t *testing.T) {
 		{"up --kubernetes-burst 0", exitUsage, "--kubernetes-burst is 0"},
 		{"up --node-monitor-grace-period 0", exitUsage, "--node-monitor-grace-period is 0s"},
 		{"up --native-controller --dialects native", exitUsage, "--native-controller"},
-		{"up --native-controller", exitUsage, "--dialects none"},
+		{"up --native-controller", exitUsage, "--dialects policy or --dialects none"},
 		{"up --real-nodes 1 --containerd=", exitUsage, "--containerd is empty"},
 		{"up --sim-profile slow", exitUsage, "realistic or fast"},
 		{"up --sim-image-pull -1s", exitUsage, "--sim-image-pull"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -210,5 +211,48 @@ func TestStateSurvives(t *testing.T) {
 	}
 	if _, err := h.LoadState(); err == nil || !strings.Contains(err.Error(), "--fresh") {
 		t.Errorf("a broken state: %v", err)
+	}
+}
+
+// TestRunningNextToIt: of the directories next to a home, and of those that are named, the ones in which a plane runs.
+func TestRunningNextToIt(t *testing.T) {
+	dir := t.TempDir()
+	at := func(path ...string) Home {
+		t.Helper()
+		h, err := At(filepath.Join(append([]string{dir}, path...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	for _, path := range [][]string{{"planes", "runs"}, {"planes", "stopped"}, {"elsewhere", "runs"}, {"elsewhere", "other"}} {
+		h := at(path...)
+		if err := h.Create(); err != nil {
+			t.Fatal(err)
+		}
+		lock, err := h.Lock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if path[1] == "stopped" {
+			if err := lock.Unlock(); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		defer func() { _ = lock.Unlock() }()
+	}
+	if err := os.Mkdir(filepath.Join(dir, "planes", "nothing"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	here, there := at("planes", "runs").Dir(), at("elsewhere", "runs").Dir()
+	if got := at("planes", "default").Running(there, here, dir); !slices.Equal(got, []string{there, here}) {
+		t.Errorf("planes run in %q, want %q", got, []string{there, here})
+	}
+	if got := at("planes", "runs").Running(); len(got) > 0 {
+		t.Errorf("next to the only plane %q run", got)
+	}
+	if got := at("gone", "default").Running(); len(got) > 0 {
+		t.Errorf("in a directory that does not exist %q run", got)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -79,6 +81,28 @@ func (h Home) Holder() (pid int, ok bool) {
 		return 0, false
 	}
 	return readPID(f), true
+}
+
+// Running returns the directories next to this one, and others that are named, in which a plane runs.
+func (h Home) Running(others ...string) []string {
+	entries, _ := os.ReadDir(filepath.Dir(h.root)) // without the directory there are no planes in it
+	for _, entry := range entries {
+		others = append(others, filepath.Join(filepath.Dir(h.root), entry.Name()))
+	}
+	var dirs []string
+	for _, dir := range others {
+		other, err := At(dir)
+		if err != nil || other.root == h.root || slices.Contains(dirs, other.root) {
+			continue
+		}
+		if _, err := os.Stat(other.path(marker)); err != nil {
+			continue
+		}
+		if _, running := other.Holder(); running {
+			dirs = append(dirs, other.root)
+		}
+	}
+	return dirs
 }
 
 func writeAt(f *os.File, s string) error {
