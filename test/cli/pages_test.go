@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/test/harness"
 )
 
 // What the pages are about.
@@ -131,7 +133,7 @@ func (u *typist) updatesInPlace() {
 // TestPageRolloutPolicy types docs/rollout-policy.md.
 func TestPageRolloutPolicy(t *testing.T) {
 	u := opens(t, "docs/rollout-policy.md", "native,kruise")
-	u.leaves("make up")
+	u.leavesAll()
 	u.types("kubectl create -f docs/samples/daemonset.yaml", "created")
 	u.types("kubectl rollout status daemonset/sample", "successfully rolled out")
 	u.types("kubectl everynode policy init daemonset/sample")
@@ -157,6 +159,35 @@ func TestPageRolloutPolicy(t *testing.T) {
 	u.types("kubectl everynode status daemonset/sample --exit-status", "finished")
 	u.runs(sample, two, pageNodes)
 	u.leaves("kubectl create secret generic analysis")
+	u.closes()
+}
+
+// TestPagePolicy types docs/dialects/policy.md, next to the DaemonSet controller of Kubernetes.
+func TestPagePolicy(t *testing.T) {
+	u := sits(t, harness.ReadPage(t, "docs/dialects/policy.md"), pageNodes)
+	u.leavesAll()
+	u.types("bin/localplane up --nodes 10 --dialects policy --native-controller")
+	u.types("export KUBECONFIG=")
+	u.types("kubectl create -f docs/samples/daemonset.yaml", "created")
+	u.types("kubectl rollout status daemonset/sample", "successfully rolled out")
+	before := u.runs(sample, one, pageNodes)
+	u.types("kubectl patch daemonset sample", "patched")
+	u.types("kubectl everynode policy init daemonset/sample")
+	u.types("kubectl apply -f policy.yaml", "created")
+	u.types("kubectl wait --for=condition=Ready rolloutpolicy/sample", "condition met")
+	u.stays(before, u.runs(sample, one, pageNodes))
+	u.types("kubectl set image daemonset/sample", "image updated")
+	shown := u.page.Commands[u.at].Shows
+	u.typesUntilItSays("kubectl everynode status daemonset/sample", shown...)
+	if fresh := with(u.runs(sample, two, 1), two); len(fresh) != 1 {
+		t.Errorf("the nodes %v run the new version before the canary is approved", fresh)
+	}
+	u.types("kubectl everynode explain-node node-0009 daemonset/sample", "wait-approval", "kubectl everynode approve daemonset/sample")
+	u.types("kubectl get rolloutpolicies", "WaitingForApproval", "canary")
+	u.types("kubectl everynode approve daemonset/sample", "is approved")
+	u.types("kubectl everynode status daemonset/sample --exit-status", "finished")
+	u.runs(sample, two, pageNodes)
+	u.types("bin/localplane down", "stopped")
 	u.closes()
 }
 

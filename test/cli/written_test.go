@@ -20,7 +20,7 @@ const (
 
 // pagesTyped are the pages with commands that tests of this package type.
 func pagesTyped() []string {
-	return append(pagesOfOperators(), pageTutorial, "docs/dialects/advanced.md", "docs/dialects/native.md", "docs/dialects/openyurt.md",
+	return append(pagesOfOperators(), pageTutorial, "docs/dialects/advanced.md", "docs/dialects/native.md", "docs/dialects/openyurt.md", "docs/dialects/policy.md",
 		"docs/local-cluster.md", "docs/migration.md", "docs/operations.md", "docs/plan.md", "docs/rollout-policy.md")
 }
 
