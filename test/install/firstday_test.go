@@ -23,9 +23,10 @@ import (
 // pageFirstDay is the page that TestSmokeFirstDay types.
 const pageFirstDay = "docs/first-day.md"
 
-// sampleFile is the sample of the page, and the rest are its images.
+// sampleFile and policyFile are the samples of the page, and the rest are their images.
 const (
 	sampleFile = "docs/samples/first-day.yaml"
+	policyFile = "docs/samples/first-day-policy.yaml"
 	sampleOne  = "registry.k8s.io/pause:3.10"
 	sampleTwo  = "registry.k8s.io/pause:3.10.1"
 )
@@ -43,7 +44,8 @@ func usual(t *testing.T) *harness.Cluster {
 	return harness.Own(t, harness.Options{RealNodes: count, Controller: harness.Native, Manifests: []fs.FS{}})
 }
 
-// TestSmokeFirstDay types the page for the first day, with Helm's own program: from an empty cluster to a canary, to all nodes, and to a cluster without Everynode.
+// TestSmokeFirstDay types the page for the first day, with Helm's own program: from an empty cluster to a canary, to all nodes, to a rollout policy, and to a cluster
+// without Everynode.
 func TestSmokeFirstDay(t *testing.T) {
 	c := usual(t)
 	push(t, c, "v0.1.0")
@@ -57,7 +59,8 @@ func TestSmokeFirstDay(t *testing.T) {
 		"kubectl wait ":  says("condition met"),
 		"helm uninstall": says("uninstalled"),
 	}
-	rolls := []func(){func() { n.runs(1, 2) }, func() { n.runs(count, 0) }}
+	rolls := []func(){func() { n.runs("sample", 1, 2) }, func() { n.runs("sample", count, 0) }}
+	waves := []func(){func() { n.runs("waves", 0, count) }, func() { n.runs("waves", count, 0) }}
 	var began, rolled time.Time
 	for _, command := range harness.ReadPage(t, pageFirstDay).Commands {
 		if strings.HasPrefix(command.Text, "helm install ") {
@@ -71,6 +74,13 @@ func TestSmokeFirstDay(t *testing.T) {
 			rolls[0]()
 			rolls = rolls[1:]
 		}
+		if command.Text == "kubectl everynode status daemonset/waves --exit-status" {
+			waves[0]()
+			waves = waves[1:]
+		}
+	}
+	if len(rolls)+len(waves) > 0 {
+		t.Errorf("%s waits for %d rollouts less than this test", pageFirstDay, len(rolls)+len(waves))
 	}
 	for begins := range checks {
 		t.Errorf("%s has no command %q", pageFirstDay, begins)
@@ -108,13 +118,18 @@ func (n *newcomer) prepare() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	sample, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(sampleFile)))
-	if err != nil || !strings.Contains(string(sample), "image: "+sampleOne+"\n") {
-		n.t.Fatalf("the sample has no image %s: %v", sampleOne, err)
+	for _, file := range []string{sampleFile, policyFile} {
+		sample, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(file)))
+		if err != nil || !strings.Contains(string(sample), "image: "+sampleOne+"\n") {
+			n.t.Fatalf("the sample %s has no image %s: %v", file, sampleOne, err)
+		}
+		if err := os.WriteFile(n.Path(n.names(file)), []byte(n.names(string(sample))), 0o600); err != nil {
+			n.t.Fatal(err)
+		}
 	}
 	// The kubectl of the desk looks for a plane there.
 	plane := filepath.Dir(n.c.Plane.Kubeconfig())
-	err = errors.Join(os.Mkdir(n.Path(".localplane"), 0o755), os.Symlink(plane, n.Path(filepath.Join(".localplane", "default"))), os.Symlink(charts, n.Path("charts")), os.WriteFile(n.Path("sample.yaml"), []byte(n.names(string(sample))), 0o600))
+	err = errors.Join(os.Mkdir(n.Path(".localplane"), 0o755), os.Symlink(plane, n.Path(filepath.Join(".localplane", "default"))), os.Symlink(charts, n.Path("charts")))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -126,7 +141,7 @@ func (n *newcomer) prepare() {
 
 // names replaces the registry and the images of the page by those of the plane.
 func (n *newcomer) names(text string) string {
-	return strings.NewReplacer("registry.example/everynode", localplane.RegistryHost, sampleTwo, image("v2"), sampleOne, image("v1"), sampleFile, "sample.yaml").Replace(text)
+	return strings.NewReplacer("registry.example/everynode", localplane.RegistryHost, sampleTwo, image("v2"), sampleOne, image("v1"), sampleFile, "sample.yaml", policyFile, "waves.yaml").Replace(text)
 }
 
 func says(text string) func(string) error {
@@ -138,14 +153,14 @@ func says(text string) func(string) error {
 	}
 }
 
-// runs fails unless that many nodes have a ready pod with the new image, and that many one with the old image.
-func (n *newcomer) runs(fresh, old int) {
+// runs fails unless that many nodes have a ready pod of the app with the new image, and that many one with the old image.
+func (n *newcomer) runs(app string, fresh, old int) {
 	n.t.Helper()
 	var found map[string]int
 	all := 0
 	// The API server may have yet to remove a pod whose containers have ended.
 	err := wait.PollUntilContextTimeout(n.t.Context(), time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
-		pods, err := n.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=sample"})
+		pods, err := n.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + app})
 		if err != nil {
 			return false, err
 		}
@@ -158,6 +173,6 @@ func (n *newcomer) runs(fresh, old int) {
 		return found[image("v2")] == fresh && found[image("v1")] == old && all == fresh+old, nil
 	})
 	if err != nil {
-		n.t.Errorf("ready pods by image are %v of %d, want %d new and %d old: %v", found, all, fresh, old, err)
+		n.t.Errorf("ready pods of %s by image are %v of %d, want %d new and %d old: %v", app, found, all, fresh, old, err)
 	}
 }
