@@ -26,7 +26,7 @@ policy holds the node back), blocked (something on the node blocks it) or leave.
 budget; no batch has nodes of two waves of a policy. For wait and blocked, the plan shows the reason that explain-node would show at the end.
 
 If a rollout policy applies to the set, the plan follows it, and shows when each of its waves starts, is complete, and ends its soak. Where a wave needs an
-approval, the times assume that it is given at once. --policy plans for a policy in a file: to see what it would do before you create it.
+approval, the times assume that it is given at once. --policy plans for a policy in a file: to see what it would do before you create it. A dry run on the server validates it, too.
 --what-if plays a failure: which nodes a bad revision reaches before the policy or the budget stops it, and what happens then.
 
 With -o json you can store and review the plan, and then apply it with: ` + options.Program + ` apply --plan FILE.

@@ -130,6 +130,9 @@ func (f *prediction) usePolicy(ctx context.Context, o *options.Options, c *optio
 	if f.stored, err = storedPolicy(ctx, c, f.policy.Typed); err != nil {
 		f.stored = nil // the plan does not need it, and to store the policy fails if it exists
 	}
+	if err := f.validatePolicy(ctx, c); err != nil {
+		return err
+	}
 	if f.stored != nil { // the file replaces its specification, and the rollout continues with its progress
 		g.Approvals = f.stored.Recall(g.Approvals)
 		if st := f.stored.Status(f.named); st != nil && st.Enforcement != v1alpha1.EnforcementNone {
@@ -141,6 +144,21 @@ func (f *prediction) usePolicy(ctx context.Context, o *options.Options, c *optio
 		g.AdoptBy(&f.view, f.policy.Rules)
 	}
 	f.governance, f.view.Snapshot.Set.MaxUnavailable = g, f.view.Workload.Set.MaxUnavailable // without the limit of another policy
+	return nil
+}
+
+// validatePolicy lets the API server validate the policy of a file. That of a stored plan was validated then, and is again when it is stored.
+func (f *prediction) validatePolicy(ctx context.Context, c *options.Clients) (err error) {
+	if f.policy.Object.Object == nil {
+		return nil
+	}
+	if f.local {
+		f.unvalidated = errors.New("--local uses no dry run on the server")
+		return nil
+	}
+	if f.unvalidated, err = policies.Validate(ctx, c, f.policy, f.stored); err != nil {
+		return fmt.Errorf("the API server refuses the policy in %s: %w", f.policyIn, err)
+	}
 	return nil
 }
 

@@ -71,6 +71,8 @@ type prediction struct {
 	unserved bool
 	// stored is the policy of the cluster with the name of the one of --policy; nil if there is none.
 	stored *policies.Policy
+	// unvalidated is the reason why the API server has not validated the policy of --policy; nil if it has, or without one.
+	unvalidated error
 	// fails are the names of the nodes in failed.
 	fails map[string]bool
 }

@@ -71,8 +71,16 @@ func (f *prediction) warnDryRun() []Warning {
 	return all
 }
 
-// warnPolicy warns about a policy that holds no node, or perhaps none.
+// warnPolicy warns about a policy that was not validated, and about one that holds no node, or perhaps none.
 func (f *prediction) warnPolicy() []Warning {
+	if f.unvalidated != nil {
+		return append([]Warning{{Kind: warnPolicy, Message: fmt.Sprintf("the API server has not validated the policy in %s, and may refuse it: %v", f.policyIn, f.unvalidated)}}, f.warnEnforced()...)
+	}
+	return f.warnEnforced()
+}
+
+// warnEnforced warns about a policy that holds no node, or perhaps none.
+func (f *prediction) warnEnforced() []Warning {
 	if f.unserved {
 		return []Warning{{Kind: warnPolicy, Message: installed.Unserved()}}
 	}

@@ -93,6 +93,7 @@ func New(tb testing.TB, objects ...runtime.Object) *Cluster {
 	c.Kubernetes.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: !c.Denied}}, nil
 	})
+	c.tryPolicies(tb)
 	streams := genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: c.Out, ErrOut: c.Err}
 	c.Options = options.New(streams)
 	c.Options.Version = "v0.0.0-test"
