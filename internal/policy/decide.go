@@ -478,4 +478,8 @@ func startsUpdate(a rollout.Action) bool {
 	return a.Reason.StartsUpdate() || a.Reason == rollout.Preparing && !a.Evict
 }
 
-func (r *run) wakeAt(t rollout.Time) { r.out.Wake = rollout.Earlier(r.out.Wake, t) }
+func (r *run) wakeAt(t rollout.Time) {
+	if t != rollout.EndOfTime {
+		r.out.Wake = rollout.Earlier(r.out.Wake, t)
+	}
+}

@@ -4,6 +4,7 @@ package policy_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,5 +90,16 @@ func TestNodesThatOnlyKeepTheirPodAtRest(t *testing.T) {
 		w.policies[0].Suspend, w.policies[0].Freezes = false, nil
 		w.pass(time.Second)
 		w.want("b", v1alpha1.PhaseComplete, "")
+	}
+}
+
+// TestFreezeWithoutAnEndIsNotDue: a freeze until the year 9999 has no end for which anything waits.
+func TestFreezeWithoutAnEndIsNotDue(t *testing.T) {
+	w := newWorld(t, "{freezes: [{from: 2020-01-01T00:00:00Z, to: 9999-12-31T23:59:59Z}]}")
+	w.put("a", 1, true)
+	w.pass(time.Second)
+	next, blocking := w.out.Status.Next, w.out.Status.Blocking
+	if w.out.Wake != 0 || next == nil || next.Action != v1alpha1.ActionEndFreeze || next.At != nil || len(blocking) == 0 || !strings.Contains(blocking[0].Message, "no end in sight") {
+		t.Errorf("it decides again at %d, next is %+v, and it is blocked by %+v", w.out.Wake, next, blocking)
 	}
 }

@@ -417,7 +417,11 @@ func (r *run) shut() bool {
 		st.Phase = v1alpha1.PhaseWaitingForWindow
 	}
 	if kind == rollout.WaitFreeze {
-		r.block("Freeze", "A freeze is active, so no update starts.")
+		text := "A freeze is active, so no update starts."
+		if until == rollout.EndOfTime {
+			text = "A freeze is active that has no end in sight, so no update starts: set an end in spec.freezes, or remove the freeze."
+		}
+		r.block("Freeze", text)
 		r.next(v1alpha1.ActionEndFreeze, until)
 	} else {
 		r.block(blockedWindow, "No window is open, so no update starts.")

@@ -122,6 +122,9 @@ func (r *run) block(reason, message string) {
 // next records the next action, unless an earlier one is known; 0 is an unknown time.
 func (r *run) next(action v1alpha1.Action, at rollout.Time) {
 	now := r.out.Status.Next
+	if at == rollout.EndOfTime {
+		at = 0
+	}
 	if now != nil && (at == 0 || now.Action == v1alpha1.ActionApprove || now.At != nil && now.At.UnixNano() <= int64(at)) {
 		return
 	}

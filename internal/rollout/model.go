@@ -10,13 +10,16 @@ import (
 // Time is a point in time in nanoseconds since the Unix epoch; 0 means "never" or "not known".
 type Time int64
 
+// EndOfTime is the last point in time, in the year 2262. What is due then is never due: a time that is later, or too far away, is cut to it.
+const EndOfTime Time = math.MaxInt64
+
 // At returns a point in time; what lies beyond the first or the last one that a Time can hold, in the years 1677 and 2262, is that.
 func At(t time.Time) Time {
 	switch {
 	case t.Before(time.Unix(0, math.MinInt64)):
 		return math.MinInt64
-	case t.After(time.Unix(0, math.MaxInt64)):
-		return math.MaxInt64
+	case t.After(time.Unix(0, int64(EndOfTime))):
+		return EndOfTime
 	default:
 		return Time(t.UnixNano())
 	}
@@ -35,7 +38,7 @@ func (t Time) Add(d time.Duration) Time {
 	sum := t + Time(d)
 	switch {
 	case d > 0 && sum < t:
-		return math.MaxInt64
+		return EndOfTime
 	case d < 0 && sum > t:
 		return math.MinInt64
 	default:

@@ -193,7 +193,10 @@ func (r *PolicyReport) NextAction(now time.Time, set string) string {
 	if text == "" {
 		text = string(r.Next.Action)
 	}
-	if r.Next.At == nil {
+	switch {
+	case r.Next.At == nil && r.Next.Action == v1alpha1.ActionEndFreeze:
+		return "nothing starts before the freeze ends, which has no end in sight: change spec.freezes of rolloutpolicy/" + r.Name
+	case r.Next.At == nil:
 		return text
 	}
 	if left := r.Next.At.Sub(now); left > 0 {

@@ -4,6 +4,7 @@ package inspect_test
 
 import (
 	"testing"
+	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/inspect"
@@ -82,5 +83,13 @@ func TestTheWaveForTheRemainingNodes(t *testing.T) {
 	own := inspect.Governance{Policies: []*policies.Policy{{Typed: &v1alpha1.RolloutPolicy{}}}, Stored: &v1alpha1.SetStatus{Waves: []v1alpha1.WaveStatus{{Name: "empty"}}}}
 	if r := own.Report(); len(r.Waves) != 1 {
 		t.Error("a wave of the specification that has no nodes is not reported")
+	}
+}
+
+// TestNextActionWithoutAnEnd: a freeze without an end shows no year 2262.
+func TestNextActionWithoutAnEnd(t *testing.T) {
+	r := &inspect.PolicyReport{Name: "agents", SetStatus: v1alpha1.SetStatus{Next: &v1alpha1.NextAction{Action: v1alpha1.ActionEndFreeze}}}
+	if got := r.NextAction(time.Unix(0, 0), "ads/agent"); got != "nothing starts before the freeze ends, which has no end in sight: change spec.freezes of rolloutpolicy/agents" {
+		t.Error(got)
 	}
 }

@@ -171,4 +171,6 @@ func message(n plan.Node) string {
 func text(d time.Duration) string { return d.Round(time.Second).String() }
 
 // startText is when an update starts. It is not before that: a window may open then.
-func startText(d time.Duration) string { return text((d + time.Second - 1).Truncate(time.Second)) }
+func startText(d time.Duration) string { return text(upward(d)) }
+
+func upward(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }

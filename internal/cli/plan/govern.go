@@ -315,7 +315,7 @@ func (f *prediction) wave(k int) PolicyWave {
 		w.Analysis = append(w.Analysis, g.in.Policies[0].Analyses[i].Name)
 	}
 	if t.complete != 0 && len(w.Nodes) > 0 {
-		w.Complete, w.Completed = text(t.complete.Sub(g.begin)), !starts && t.complete == g.begin
+		w.Complete, w.Completed = text(max(t.complete.Sub(g.begin), upward(first))), !starts && t.complete == g.begin
 	}
 	if t.passed != 0 && len(w.Nodes) > 0 {
 		w.End, w.Passed = text(t.passed.Sub(g.begin)), !starts && t.passed == g.begin && !t.approval

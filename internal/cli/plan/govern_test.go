@@ -50,6 +50,7 @@ func TestPlanUnderAPolicy(t *testing.T) {
 		"policy-json":      {policyOf(threeWaves), edit + " -o json"},
 		"policy-remaining": {policyOf(threeWaves), "agent --local"},
 		"policy-window":    {policyOf(threeWaves + night), edit},
+		"policy-freeze":    {policyOf(threeWaves + "  freezes: [{from: \"2026-03-01T00:00:00Z\", to: \"9999-12-31T23:59:59Z\"}]\n"), edit},
 		"policy-long":      {policyOf(strings.Replace(threeWaves, "30m", "150h", 1)), edit},
 		"policy-analysis": {policyOf(strings.Replace(threeWaves, "soak:", "analysis: [errors], soak:", 1) +
 			"  analyses: [{name: errors, provider: main, query: x, success: result < 1}]\n  blockOnAlerts: {provider: main}\n"), edit},
