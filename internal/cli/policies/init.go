@@ -22,6 +22,7 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // New returns the command policy, with its subcommands.
@@ -46,12 +47,14 @@ type asked struct {
 	canary, percent              int32
 	soak, windowDuration         time.Duration
 	approval                     bool
+	// percentGiven reports whether the user has chosen the percentage.
+	percentGiven bool
 }
 
 const initLong = `Write a RolloutPolicy for a daemon set to the standard output, as YAML. Nothing is changed, and no questions are asked.
 
 The policy has three waves: some nodes as a canary, a percentage of all nodes, and the rest. After each of the first two, the nodes are observed for the
-soak; with --approval, a person must also approve the canary. Review the file, change it as you need, and apply it with kubectl apply -f.
+soak; with --approval, a person must also approve the canary. Without --percent, the percentage is as high as necessary for a node beyond the canary. Review the file, change it as you need, and apply it with kubectl apply -f.
 
 ` + options.ExitText
 
@@ -84,6 +87,7 @@ func newInit(o *options.Options) *cobra.Command {
 		Args:              options.Arguments(1, resolver.Argument("NAME")),
 		ValidArgsFunction: resolver.Complete(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			a.percentGiven = cmd.Flags().Changed("percent")
 			if err := a.check(cmd.Flags().Changed); err != nil {
 				return err
 			}
@@ -215,7 +219,7 @@ func (a *asked) manifest(set *resolver.Set) string {
 		line("  # strategy to RollingUpdate to let the policy control updates.")
 		line("  pace:\n    maxUnavailable: 1")
 	}
-	a.waves(line)
+	a.waves(line, nodesOf(set))
 	if a.window != "" {
 		line("  # Updates start only while the window is open. Updates that have begun continue.")
 		line("  windows:\n  - schedule: %s\n    duration: %s", quoted(a.window), span(a.windowDuration))
@@ -236,8 +240,8 @@ func onDelete(set *resolver.Set) bool {
 	return strategy == string(appsv1.OnDeleteDaemonSetStrategyType)
 }
 
-// waves writes the waves.
-func (a *asked) waves(line func(format string, args ...any)) {
+// waves writes the waves for a number of nodes; 0 if it is not known.
+func (a *asked) waves(line func(format string, args ...any), nodes int) {
 	line("  # The waves are updated one after the other. A node belongs to the first wave that matches it.")
 	line("  waves:")
 	if a.canary > 0 {
@@ -251,11 +255,43 @@ func (a *asked) waves(line func(format string, args ...any)) {
 			line("    after:\n    - type: Approval\n      remindAfter: 24h")
 		}
 	}
-	if a.percent > 0 && a.percent < 100 {
-		line("  - name: percent-%d\n    nodes:\n      percent: %d", a.percent, a.percent)
+	percent, comment := a.share(nodes)
+	if comment != "" {
+		line("  # %s", comment)
+	}
+	if percent > 0 && percent < 100 {
+		line("  - name: percent-%d\n    nodes:\n      percent: %d", percent, percent)
 		a.observe(line)
 	}
 	line("  - name: rest\n    nodes:\n      percent: 100")
+}
+
+// share returns the percentage of the second wave, and a comment if the wave would observe nothing: percentages include the nodes of earlier waves, so 10% of 6 nodes are
+// no more than a canary of one node. A percentage that the user has chosen is kept.
+func (a *asked) share(nodes int) (percent int32, comment string) {
+	had := func(percent int32) int { return rollout.Quantity{Value: int(percent), Percent: true}.Of(nodes) }
+	canary := int(a.canary)
+	if nodes == 0 || a.percent == 0 || a.percent == 100 || had(a.percent) > canary {
+		return a.percent, ""
+	}
+	why := fmt.Sprintf("%d%% of the %d nodes of the daemon set are not more than the canary of %d", a.percent, nodes, canary)
+	enough := int32(min(canary*100/nodes+1, 100)) //nolint:gosec // it is at most 100
+	switch {
+	case had(enough) >= nodes && a.percentGiven:
+		return a.percent, why + ", so this wave has no node now and observes nothing."
+	case had(enough) >= nodes:
+		return 0, why + ", so there is no wave between the canary and the rest."
+	case a.percentGiven:
+		return a.percent, fmt.Sprintf("%s, so this wave has no node now and observes nothing: write %d or more.", why, enough)
+	default:
+		return enough, fmt.Sprintf("%s, so this wave has %d%%.", why, enough)
+	}
+}
+
+// nodesOf returns how many nodes need a pod of the set, according to its status; 0 if that is not known.
+func nodesOf(set *resolver.Set) int {
+	n, _, _ := unstructured.NestedInt64(set.Object.Object, "status", "desiredNumberScheduled")
+	return int(max(n, 0))
 }
 
 // observe writes the soak of a wave.

@@ -5,6 +5,7 @@ package policies_test
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +47,11 @@ func TestInit(t *testing.T) {
 	text += fakecluster.New(t, onDelete(native), onDelete(advanced)).Session(t, command.Root, "policy init plain --percent 0", "policy init agent --percent 0")
 	annotated := strings.NewReplacer("uid: uid-ds}", "uid: uid-ds, annotations: {apps.openyurt.io/update-strategy: OTA}}", "spec: {}", "spec: {updateStrategy: {type: OnDelete}}").Replace(native)
 	text += fakecluster.New(t, fakecluster.Object(t, annotated)).Session(t, command.Root, "policy init plain --percent 0")
+	on := func(nodes int) runtime.Object {
+		return fakecluster.Object(t, fmt.Sprintf("%sstatus: {desiredNumberScheduled: %d}\n", native, nodes))
+	}
+	text += fakecluster.New(t, on(6)).Session(t, command.Root, "policy init plain", "policy init plain --canary 2 --percent 20", "policy init plain --canary 5", "policy init plain --canary 5 --percent 20")
+	text += fakecluster.New(t, on(11)).Session(t, command.Root, "policy init plain")
 	fakecluster.Golden(t, *update, "init.txt", text)
 }
 
