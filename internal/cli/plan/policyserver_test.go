@@ -17,7 +17,8 @@ import (
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
-// TestPolicyIsRefused: the API server validates the policy of a file, and its errors are shown with the name of the file, whether or not the policy exists.
+// TestPolicyIsRefused: the API server validates the policy of a file, and its errors are shown with the name of the file, whether or not the policy exists. The server of
+// this test evaluates no rules in CEL; test/manifests does.
 func TestPolicyIsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	wave := func(fields string) string {
@@ -29,7 +30,6 @@ func TestPolicyIsRefused(t *testing.T) {
 		policyOf("  joiningNodes: latest\n"):                                   "spec.joiningNodes: Unsupported value",
 		policyOf("  readyWhen: Never\n"):                                       "spec.readyWhen: Unsupported value",
 		wave("after: [{type: Manual}]"):                                        "spec.waves[0].after[0].type: Unsupported value",
-		wave("soak: -5m"):                                                      "spec.waves[0].soak: Invalid value",
 		policyOf("  waves: [{name: canary, nodes: {count: 0}}]\n"):             "spec.waves[0].nodes.count: Invalid value",
 	} {
 		for _, stored := range []bool{false, true} {
