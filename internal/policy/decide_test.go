@@ -471,25 +471,6 @@ func TestPodThatFailedWhileNobodyLooked(t *testing.T) {
 	w.want("bcdefghij", v1alpha1.PhaseRolling, "remaining")
 }
 
-// TestPodThatFailsForAMoment: a pod of the canary was not ready between two decisions, and neither of them has seen it. The clock of its node may be behind.
-func TestPodThatFailsForAMoment(t *testing.T) {
-	w := newWorld(t, "waves: [{name: canary, nodes: {count: 2}, soak: 10s}]")
-	w.pass(0)
-	w.roll()
-	w.node("a").Pods[0].ReadySince -= rollout.Time(time.Hour)
-	w.pass(0)
-	w.pass(9 * time.Second)
-	w.node("a").Pods[0].ReadySince += rollout.Time(9 * time.Second)
-	w.pass(500 * time.Millisecond)
-	w.pass(9 * time.Second)
-	w.want("", v1alpha1.PhaseSoaking, "canary")
-	if !slices.Contains(w.events, policy.ReasonSoakRestarted) {
-		t.Error(w.events)
-	}
-	w.pass(time.Second)
-	w.want("cdefghij", v1alpha1.PhaseRolling, "remaining")
-}
-
 // TestNodesThatComeBackWaitForAWindow: a node that was left out of a rollout does not get its revision outside of the windows when it is back.
 func TestNodesThatComeBackWaitForAWindow(t *testing.T) {
 	w := newWorld(t, "windows: [{schedule: '0 0 1 1 *', duration: 1s}]")
