@@ -117,6 +117,15 @@ func TestScreens(t *testing.T) {
 				session(t, waiting(t), "retry agent", "undo agent --to-committed --reason 'it leaks memory'", "undo agent --to-committed", "undo agent --reason no",
 					"undo agent --to-committed --to-revision 2")
 		},
+		"by-policy": func(t *testing.T) string {
+			two := policy(t, "Rolling", "Rolling")
+			of := two.Object["status"].(map[string]any)
+			of["sets"] = append(of["sets"].([]any), map[string]any{"apiVersion": "apps/v1", "name": "net", "enforcement": "Full", "phase": "Complete"})
+			silent := policy(t, "Rolling", "Rolling")
+			delete(silent.Object, "status")
+			return session(t, waiting(t), "approve rolloutpolicy/agents --dry-run", "approve agents", "reject rop/other") +
+				session(t, cluster(t, two), "approve agents", "approve rop/agents") + session(t, cluster(t, silent), "approve agents", "approve rop/agents")
+		},
 		"none": func(t *testing.T) string {
 			atRest := policy(t, "Complete", "Passed")
 			status := atRest.Object["status"].(map[string]any)["sets"].([]any)[0].(map[string]any)

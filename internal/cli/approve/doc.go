@@ -11,6 +11,7 @@ package approve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -34,6 +35,7 @@ func Commands(o *options.Options) []*cobra.Command {
 }
 
 const common = "\n\nIt creates a RolloutApproval for the revision that the rollout is active for, with your name in spec.by. It counts for this rollout only.\n" +
+	"NAME is the daemon set, or rolloutpolicy/NAME for a policy that applies to one daemon set only.\n" +
 	"That needs a right of its own: the ClusterRole " + approver + "."
 
 // approver is the role with the right to create approvals. It must be bound to users explicitly.
@@ -92,7 +94,7 @@ type verb struct {
 // command completes a cobra command.
 func (v *verb) command(c *cobra.Command) *cobra.Command {
 	c.Long += "\n\n" + options.ExitText
-	c.Args = options.Arguments(1, resolver.Argument("NAME"))
+	c.Args = options.Arguments(1, policies.Argument("NAME"))
 	c.ValidArgsFunction = resolver.Complete(v.Options)
 	c.RunE = func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args[0]) }
 	c.Flags().StringVar(&v.reason, "reason", "", "Why, for other people.")
@@ -152,7 +154,7 @@ func (v *verb) run(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	set, err := resolver.FindToChange(ctx, c, arg)
+	set, err := setOf(ctx, c, arg)
 	if err != nil {
 		return err
 	}
@@ -168,6 +170,33 @@ func (v *verb) run(ctx context.Context, arg string) error {
 		return err
 	}
 	return v.create(ctx, c, s)
+}
+
+// setOf returns the set that arg names, or the only set of the policy that it names.
+func setOf(ctx context.Context, c *options.Clients, arg string) (*resolver.Set, error) {
+	name, named := policies.Split(arg)
+	if !named {
+		set, err := resolver.FindToChange(ctx, c, arg)
+		if missing := (*resolver.Missing)(nil); !errors.As(err, &missing) || strings.Contains(arg, "/") {
+			return set, err //nolint:wrapcheck // it names the set
+		}
+		if p, other := policies.Get(ctx, c, arg); other != nil || len(p.Sets()) == 0 {
+			return nil, err //nolint:wrapcheck // it names the set
+		}
+		name = arg
+	}
+	p, err := policies.Get(ctx, c, name)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the policy
+	}
+	switch sets := p.Sets(); len(sets) {
+	case 0:
+		return nil, fmt.Errorf("%s reports no daemon set that it applies to: name the daemon set", p)
+	case 1:
+		return resolver.FindToChange(ctx, c, sets[0]) //nolint:wrapcheck // it names the set
+	default:
+		return nil, fmt.Errorf("%s applies to %s: name one of them", p, strings.Join(sets, ", "))
+	}
 }
 
 // create creates the approval, and prints it.

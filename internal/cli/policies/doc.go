@@ -166,6 +166,19 @@ func (p *Policy) Status(s *resolver.Set) *v1alpha1.SetStatus {
 	return nil
 }
 
+// Sets are the sets that the status of the policy names, as users name them in commands.
+func (p *Policy) Sets() []string {
+	names := make([]string, 0, len(p.Typed.Status.Sets))
+	for i := range p.Typed.Status.Sets {
+		kind := "daemonset/"
+		if strings.HasPrefix(p.Typed.Status.Sets[i].APIVersion, "apps.kruise.io/") {
+			kind = "ads/"
+		}
+		names = append(names, kind+p.Typed.Status.Sets[i].Name)
+	}
+	return names
+}
+
 // Wave returns the wave with that name of the specification, and the path of its field; nil for none.
 func (p *Policy) Wave(name string) (*v1alpha1.Wave, string) {
 	for i := range p.Typed.Spec.Waves {
