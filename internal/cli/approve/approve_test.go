@@ -117,6 +117,14 @@ func TestScreens(t *testing.T) {
 				session(t, waiting(t), "retry agent", "undo agent --to-committed --reason 'it leaks memory'", "undo agent --to-committed", "undo agent --reason no",
 					"undo agent --to-committed --to-revision 2")
 		},
+		"undo-on-delete": func(t *testing.T) string {
+			enforced := func(kind string) *fakecluster.Cluster {
+				p := policy(t, "Rolling", "Rolling")
+				p.Object["status"].(map[string]any)["sets"].([]any)[0].(map[string]any)["enforcement"] = kind
+				return cluster(t, p)
+			}
+			return session(t, enforced("OnDelete"), "undo agent --to-committed") + session(t, enforced("Announcements"), "undo agent --to-committed") + session(t, enforced("None"), "undo agent --to-committed")
+		},
 		"by-policy": func(t *testing.T) string {
 			two := policy(t, "Rolling", "Rolling")
 			of := two.Object["status"].(map[string]any)

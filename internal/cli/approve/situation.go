@@ -147,7 +147,7 @@ func (s *situation) check() error {
 		return fmt.Errorf("revision %s has not failed: the rollout of %s is %s, so there is nothing to retry", s.status.TargetRevision, s.set.Title(), s.status.Phase)
 	case s.decision == v1alpha1.UndoRollout && failure != nil && failure.Action == v1alpha1.FailureUndo:
 		return fmt.Errorf("revision %s is undone already: %s reports the phase %s. %s", s.status.TargetRevision, s.policy, s.status.Phase, failure.Message)
-	case s.decision == v1alpha1.UndoRollout && s.status.Enforcement != v1alpha1.EnforcementFull:
+	case s.decision == v1alpha1.UndoRollout && s.status.Enforcement != v1alpha1.EnforcementFull && s.status.Enforcement != v1alpha1.EnforcementOnDelete:
 		return fmt.Errorf("%s enforces only %s for %s, so the policy cannot return nodes: change the template, for example with `%s undo %s`",
 			s.policy, s.status.Enforcement, s.set.Title(), options.Program, s.set)
 	}
@@ -244,6 +244,9 @@ func (s *situation) done(object *unstructured.Unstructured) string {
 	case v1alpha1.Reject:
 		return text + fmt.Sprintf("revision %s of %s is rejected", s.status.TargetRevision, s.set)
 	case v1alpha1.UndoRollout:
+		if s.status.Enforcement == v1alpha1.EnforcementOnDelete {
+			return text + fmt.Sprintf("the undo of revision %s of %s is requested", s.status.TargetRevision, s.set)
+		}
 		return text + fmt.Sprintf("the nodes of %s return to revision %s", s.set, s.status.CommittedRevision)
 	case v1alpha1.Retry:
 		return text + fmt.Sprintf("revision %s of %s is rolled out again", s.status.TargetRevision, s.set)
@@ -271,6 +274,11 @@ func (s *situation) advance() string {
 func (s *situation) notes() {
 	if s.policy.Typed.Spec.Suspend && s.decision != v1alpha1.Reject {
 		change.Note(s.Options, "%s is suspended: nothing starts before `%s resume %s`", s.policy, options.Program, s.policy)
+	}
+	if s.decision == v1alpha1.UndoRollout && s.status.Enforcement == v1alpha1.EnforcementOnDelete {
+		change.Note(s.Options, "another controller creates the pods of %s, so the manager must change the template back. If it may not, no further node is updated, nodes with revision %s keep it, and the status of %s reports "+
+			"UndoNotPossible (another field manager owns the template: change it there) or UndoRefused (bind the ClusterRole everynode-manager-undo) below blocking: see `%s status %s`",
+			s.set, s.status.TargetRevision, s.policy, options.Program, s.set)
 	}
 	w, _ := s.policy.Wave(s.wave)
 	if s.decision == v1alpha1.Promote && len(w.After) > 0 && s.earlier(v1alpha1.Approve, s.wave) == nil {

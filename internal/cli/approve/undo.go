@@ -27,7 +27,9 @@ func AddUndo(o *options.Options, undo *cobra.Command) *cobra.Command {
 	v := &verb{Options: o, decision: v1alpha1.UndoRollout}
 	byTemplate, committed := undo.RunE, false
 	undo.Long += "\n\nWith --to-committed the template stays as it is: the rollout policy of the set returns all nodes to the committed revision, without waves, and rolls\n" +
-		"the revision out again only after `" + options.Program + " retry` or a new template. It creates a RolloutApproval for that."
+		"the revision out again only after `" + options.Program + " retry` or a new template. It creates a RolloutApproval for that.\n\n" +
+		"For a set with enforcement OnDelete, whose pods another controller creates, the manager changes the template back instead. It may not if it lacks the right, or if\n" +
+		"another field manager owns a part of the template: then no further node is updated, and the status of the policy reports UndoRefused or UndoNotPossible."
 	undo.Example += "\n\n  # Stop a rollout whose template another tool owns, and return to the revision before it\n" +
 		"  kubectl everynode undo ads/agent --to-committed --reason 'the agent leaks memory'"
 	undo.Flags().BoolVar(&committed, "to-committed", false, "Let the rollout policy return nodes to the committed revision, and keep the template.")
