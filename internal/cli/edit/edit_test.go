@@ -133,6 +133,12 @@ func TestScreens(t *testing.T) {
 			text += session(t, fakecluster.New(t, set(t, advanced)).WithoutPolicies(), "suspend agent", "suspend rop/agents", "resume agent")
 			return text + session(t, fakecluster.New(t, set(t, advanced), policy("a", true), policy("b", true)), "suspend agent", "resume agent")
 		},
+		"suspend-none": func(t *testing.T) string {
+			return session(t, fakecluster.New(t, set(t, advanced), fakecluster.Object(t, "apiVersion: everynode.dev/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: agents, namespace: default, resourceVersion: \"3\"}\n"+
+				"spec: {targets: [{apiVersion: apps.kruise.io/v1beta1, kind: DaemonSet, name: agent}, {apiVersion: apps/v1, kind: DaemonSet, name: plain}]}\n"+
+				"status: {sets: [{apiVersion: apps.kruise.io/v1beta1, name: agent, enforcement: None, blocking: [{reason: NotServed, message: 'Another controller keeps the pods.'}]}, "+
+				"{apiVersion: apps/v1, name: plain, enforcement: Full}]}\n")), "suspend agent", "resume agent", "suspend rop/agents")
+		},
 		"pause-ondelete": func(t *testing.T) string {
 			return session(t, fakecluster.New(t, set(t, advanced, "spec.updateStrategy.type=OnDelete")), "pause agent", "canary agent a=b", "partition agent 1")
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/policies"
@@ -105,19 +106,15 @@ func (v *verb) setSuspended(ctx context.Context, c *options.Clients, p *policies
 	return nil
 }
 
-// affected names the sets that a policy applies to.
+// affected names the sets that a policy applies to, and those of them on which it has no effect.
 func (v *verb) affected(p *policies.Policy, about *resolver.Set) {
 	var others []string
+	all := p.Sets()
 	for i := range p.Typed.Status.Sets {
 		st := &p.Typed.Status.Sets[i]
-		if about != nil && about.Name() == st.Name && policies.SetOf(about).APIVersion() == st.APIVersion {
-			continue
+		if about == nil || about.Name() != st.Name || policies.SetOf(about).APIVersion() != st.APIVersion {
+			others = append(others, all[i])
 		}
-		kind := "daemonset/"
-		if strings.HasPrefix(st.APIVersion, "apps.kruise.io/") {
-			kind = "ads/"
-		}
-		others = append(others, kind+st.Name)
 	}
 	switch names := strings.Join(others, ", "); {
 	case about == nil && names == "":
@@ -126,5 +123,16 @@ func (v *verb) affected(p *policies.Policy, about *resolver.Set) {
 		v.note("%s applies to %s", p, names)
 	case names != "":
 		v.note("%s also applies to %s", p, names)
+	}
+	for i := range p.Typed.Status.Sets {
+		st := &p.Typed.Status.Sets[i]
+		if st.Enforcement != v1alpha1.EnforcementNone {
+			continue
+		}
+		why := ""
+		for _, b := range st.Blocking {
+			why += " " + b.Message
+		}
+		v.note("%s has no effect on %s (enforcement None).%s", p, all[i], why)
 	}
 }
