@@ -4,8 +4,8 @@ package policy
 
 import "everynode.dev/everynode/api/everynode/v1alpha1"
 
-// ReasonConflict is why nothing starts if more than one policy applies to a set.
-const ReasonConflict = "Conflict"
+// SeveralPolicies is why nothing starts if more than one policy applies to a set.
+const SeveralPolicies = "Conflict"
 
 // Remembers reports whether a status has what later decisions need.
 func Remembers(st *v1alpha1.SetStatus) bool {

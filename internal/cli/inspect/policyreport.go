@@ -110,7 +110,7 @@ func (g *Governance) Report() *PolicyReport {
 
 // inConflict reports whether the stored status is about a conflict of policies. Each policy then keeps the target that it knew before, also if the template has changed since.
 func (g *Governance) inConflict() bool {
-	return len(g.Policies) > 1 && slices.ContainsFunc(g.Stored.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == policy.ReasonConflict })
+	return len(g.Policies) > 1 && slices.ContainsFunc(g.Stored.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == policy.SeveralPolicies })
 }
 
 // says reports whether the status of the set contains a message, after the name of the set.

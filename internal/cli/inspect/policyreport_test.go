@@ -42,7 +42,7 @@ func TestWhatAManagerHasReported(t *testing.T) {
 // In a conflict each policy keeps the target that it knew before: what the manager reports counts, also if the template has changed since.
 func TestWhatAManagerHasReportedOfAConflict(t *testing.T) {
 	stored := &v1alpha1.SetStatus{
-		Enforcement: v1alpha1.EnforcementFull, Phase: v1alpha1.PhaseStalled, TargetRevision: "agent-1", Blocking: []v1alpha1.Blocking{{Reason: policy.ReasonConflict}},
+		Enforcement: v1alpha1.EnforcementFull, Phase: v1alpha1.PhaseStalled, TargetRevision: "agent-1", Blocking: []v1alpha1.Blocking{{Reason: policy.SeveralPolicies}},
 	}
 	g := inspect.Governance{
 		Policies: []*policies.Policy{{Typed: &v1alpha1.RolloutPolicy{}}, {Typed: &v1alpha1.RolloutPolicy{}}}, Stored: stored,
