@@ -212,7 +212,7 @@ func TestAFailureWhileThePolicyStalls(t *testing.T) {
 // starts when it is served again.
 func TestAFailureWhileTheSetIsNotServed(t *testing.T) {
 	w := undoing(t)
-	w.last, w.restored = policy.Idle(policy.Set{Name: "agent"}, w.last), true
+	w.last, w.restored = policy.Idle(policy.Set{Name: "agent"}, w.last, policy.NotServed("another controller keeps its pods", "")), true
 	if w.last.Phase != v1alpha1.PhaseStalled || w.last.Blocking[0].Reason != "NotServed" || w.last.CommittedRevision != "agent-v1" {
 		t.Errorf("%+v", w.last)
 	}

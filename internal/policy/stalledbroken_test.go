@@ -29,7 +29,9 @@ func TestBrokenNodesWhileNothingIsDecided(t *testing.T) {
 			func(w *world) { w.s.Set.Strategy = rollout.RollingUpdate },
 		},
 		"a set that is not served": {
-			func(w *world) { w.last, w.restored = policy.Idle(policy.Set{Name: "agent"}, w.last), true },
+			func(w *world) {
+				w.last, w.restored = policy.Idle(policy.Set{Name: "agent"}, w.last, policy.NotServed("another controller keeps its pods", "")), true
+			},
 			func(*world) {},
 		},
 		"a rejection that is deleted": {

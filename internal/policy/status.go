@@ -4,6 +4,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -270,13 +271,17 @@ func LeftToOpenYurt() v1alpha1.Blocking {
 		"To let the policy control updates, stop that manager and serve the dialect openyurt, or remove the annotations."}
 }
 
-// Idle returns the status of a set without a decision: its specification is invalid, or requests no update.
+// NotServed is why Everynode does not update a set: because is a part of a sentence, and remedy a sentence, which may be empty.
+func NotServed(because, remedy string) v1alpha1.Blocking {
+	return v1alpha1.Blocking{Reason: "NotServed", Message: strings.TrimSpace("Everynode does not update this daemon set: " + because + ". " + remedy)}
+}
+
+// Idle returns the status of a set without a decision, and why there is none: its specification is invalid, or requests no update.
 // It keeps the data of the last status (nil if there is none) that later decisions need: without this data,
 // marks can only hold nodes.
-func Idle(set Set, last *v1alpha1.SetStatus) *v1alpha1.SetStatus {
+func Idle(set Set, last *v1alpha1.SetStatus, why v1alpha1.Blocking) *v1alpha1.SetStatus {
 	st := &v1alpha1.SetStatus{
-		APIVersion: set.APIVersion(), Name: set.Name, Enforcement: v1alpha1.EnforcementNone, Phase: v1alpha1.PhaseStalled,
-		Blocking: []v1alpha1.Blocking{{Reason: "NotServed", Message: "Everynode does not update this daemon set: its specification is not valid, or another controller keeps its pods; then set spec.updateStrategy.type to OnDelete."}},
+		APIVersion: set.APIVersion(), Name: set.Name, Enforcement: v1alpha1.EnforcementNone, Phase: v1alpha1.PhaseStalled, Blocking: []v1alpha1.Blocking{why},
 	}
 	if last != nil {
 		st.CommittedRevision, st.CommittedDigest, st.TargetRevision, st.TargetNumber = last.CommittedRevision, last.CommittedDigest, last.TargetRevision, last.TargetNumber

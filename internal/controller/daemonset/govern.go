@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -306,17 +307,24 @@ func (c *Controller) reportBlocked(w *dialect.Workload) {
 	of := c.Policies.Of(set)
 	c.leaveGroup(set, !w.Deleting && groupOf(of.Policies) != "")
 	if len(of.Policies) > 0 && of.remembered() == nil {
-		c.Policies.Report(set, of.Policies, idle(w, set, nil), nil)
+		c.Policies.Report(set, of.Policies, policy.Idle(set, nil, idleReason(w, true)), nil)
 	}
 }
 
-// idle returns the status of a set without a decision, with the reason.
-func idle(w *dialect.Workload, set policy.Set, last *v1alpha1.SetStatus) *v1alpha1.SetStatus {
-	st := policy.Idle(set, last)
+// idleReason returns why nothing is decided about a set. blocked is whether another controller of its dialect is active.
+func idleReason(w *dialect.Workload, blocked bool) v1alpha1.Blocking {
 	if w.ForOpenYurt {
-		st.Blocking = []v1alpha1.Blocking{policy.LeftToOpenYurt()}
+		return policy.LeftToOpenYurt()
 	}
-	return st
+	wrong := slices.IndexFunc(w.Problems, func(p dialect.Problem) bool { return p.Fatal })
+	switch {
+	case blocked:
+		return policy.NotServed("another controller of this kind of daemon set is active", "Stop it, so that the manager of Everynode takes over.")
+	case wrong >= 0:
+		return policy.NotServed("its specification is not valid", w.Problems[wrong].Message)
+	default:
+		return policy.NotServed("another controller keeps its pods", "To let the policy control updates, set spec.updateStrategy.type to OnDelete, and serve the dialect policy.")
+	}
 }
 
 // forgetGoverned reports that a set is gone.
@@ -336,6 +344,6 @@ func (p *pass) reportIdle() {
 	set := policyinput.SetOf(p.w)
 	of := p.c.Policies.Of(set)
 	if len(of.Policies) > 0 {
-		p.c.Policies.Report(set, of.Policies, idle(p.w, set, of.remembered()), nil)
+		p.c.Policies.Report(set, of.Policies, policy.Idle(set, of.remembered(), idleReason(p.w, false)), nil)
 	}
 }
