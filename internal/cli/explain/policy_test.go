@@ -101,6 +101,23 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+// TestDeletedPolicyOfAnOnDeleteSet: the advice to delete the pod would bypass the waves.
+func TestDeletedPolicyOfAnOnDeleteSet(t *testing.T) {
+	for committed, golden := range map[int64]string{1: "policy-gone-ondelete", 2: "policy-gone-at-rest"} {
+		objects := fakecluster.Roll{Name: "agent", Letters: "uuoooo", Spec: map[string]any{"updateStrategy": map[string]any{"type": "OnDelete"}}}.Objects(t)
+		for _, object := range objects {
+			if r, ok := object.(*appsv1.ControllerRevision); ok && r.Revision == committed {
+				r.Annotations = map[string]string{everynode.Committed: everynode.FormatCommitted(1, string(r.UID))}
+			}
+		}
+		cluster := fakecluster.New(t, objects...)
+		if err := cluster.Run(t, explain.New, "node-6", "agent"); err != nil {
+			t.Fatal(err)
+		}
+		fakecluster.Golden(t, *update, golden+".txt", cluster.Out.String()+cluster.Err.String())
+	}
+}
+
 // TestConcurrencyGroup: the command names the other set of the group that the node waits for.
 func TestConcurrencyGroup(t *testing.T) {
 	other := fakecluster.Roll{Name: "net", Letters: "ouaooo"}

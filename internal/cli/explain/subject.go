@@ -109,6 +109,9 @@ func (s *subject) explain() Explanation {
 			e.Rules = append(e.Rules, Rule{Rule: "template", Says: "it selects all nodes, and this one has no taint that matters"})
 		}
 	}
+	if cause := s.m.Cause(v.Kind); cause != "" {
+		e.Reason = cause
+	}
 	for i := range n.Pods {
 		p := &n.Pods[i]
 		e.Pods = append(e.Pods, Pod{Name: p.Name, Revision: s.revision(p.Revision), Wanted: p.Revision == s.set().Update, State: s.stateOf(p)})

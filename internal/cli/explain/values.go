@@ -120,6 +120,9 @@ func (s *subject) remedy() string {
 	case rollout.WaitPartition, rollout.WaitProgressive:
 		return "kubectl everynode partition " + set + " 0"
 	case rollout.WaitOnDelete:
+		if s.m.Abandoned() { // deleting the pod bypasses the waves
+			return s.remedyByPolicy()
+		}
 		return "delete the pod when convenient"
 	case rollout.WaitHook:
 		return "kubectl everynode pre-delete release " + node + " " + set + ", when the owner of the hook has finished"

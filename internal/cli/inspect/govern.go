@@ -28,6 +28,8 @@ type Governance struct {
 	Stored, Now *v1alpha1.SetStatus
 	// Neighbours are the other sets of the concurrency group; nil without one.
 	Neighbours *policy.Neighbours
+	// Unread is why it is not known which policies apply; nil if it is known.
+	Unread error
 	// Waves contains the wave index of each node of the Snapshot, or -1 for a node without a wave; it is nil if no rollout is active.
 	Waves []int
 }
@@ -68,6 +70,7 @@ func (g *governor) of(ctx context.Context, set *resolver.Set) Governance {
 		}
 	}
 	if len(out.Policies) == 0 {
+		out.Unread = g.unread
 		return out
 	}
 	out.Stored = out.Policies[0].Status(set)

@@ -122,6 +122,11 @@ func (s *status) run(ctx context.Context, arg string) error {
 func (s *status) sight(m *inspect.Evaluation) *inspect.Observation {
 	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
 	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})
+	for i := range model.Waits {
+		if cause := m.Cause(model.Waits[i].Kind); cause != "" {
+			model.Waits[i].Reason = cause
+		}
+	}
 	sight := m.Observe(model)
 	sight.IgnoreUnreachable = s.ignoreUnreachable
 	return sight

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"slices"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Cause is why nodes have a verdict, where the policies show more than the sentence of the verdict; else it is empty.
+func (m *Evaluation) Cause(kind rollout.VerdictKind) string {
+	g := &m.Governance
+	switch {
+	case m.Abandoned() && kind == rollout.WaitPolicy:
+		return "the pod is old; the rollout policy that governed the daemon set was deleted in the middle of a rollout, so no update starts"
+	case m.Abandoned() && kind == rollout.WaitOnDelete:
+		return "the pod is old; the rollout policy that governed the daemon set was deleted in the middle of a rollout, so Everynode does not delete the pod"
+	case kind == rollout.WaitPolicy && g.Unread != nil && len(g.Policies) == 0:
+		return "the pod is old; it is not known whether a rollout policy applies to the daemon set, because the policies cannot be read"
+	case kind == rollout.WaitPolicy && len(g.Policies) == 1 && len(g.Policies[0].Rules.Problems) > 0:
+		return "the pod is old; the rollout policy of the daemon set cannot be followed, so no update starts"
+	default:
+		return ""
+	}
+}
+
+// Abandoned reports whether no policy applies to the set any more, in the middle of a rollout that one has begun: the revision of the template is not the committed one.
+func (m *Evaluation) Abandoned() bool {
+	if m.Governance.Unread != nil || len(m.Governance.Policies) > 0 || m.History == nil {
+		return false
+	}
+	newest := -1
+	for i := range m.History.Revisions {
+		if c := m.History.Revisions[i].Committed; c > 0 && (newest < 0 || c > m.History.Revisions[newest].Committed) {
+			newest = i
+		}
+	}
+	return newest >= 0 && newest != m.Snapshot.Set.Update && !slices.Contains(m.History.Duplicates, newest)
+}
