@@ -13,9 +13,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/view"
+	"everynode.dev/everynode/internal/ota"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -50,7 +52,14 @@ func saysOf(pod *corev1.Pod) []string {
 		says = append(says, "it waits for the finalizers "+strings.Join(pod.Finalizers, ", "))
 	}
 	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Status == corev1.ConditionFalse && c.Message != "" {
+		c := &pod.Status.Conditions[i]
+		if c.Type == openyurt.PodNeedUpgrade { // False is the usual state, and its message only has the revision
+			if next, old, _ := ota.Announced(pod); old {
+				says = append(says, strings.TrimSpace("a newer revision is announced to it: "+next))
+			}
+			continue
+		}
+		if c.Status == corev1.ConditionFalse && c.Message != "" {
 			says = append(says, string(c.Type)+": "+c.Message)
 		}
 	}

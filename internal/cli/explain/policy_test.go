@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/cli/explain"
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
@@ -115,6 +117,25 @@ func TestDeletedPolicyOfAnOnDeleteSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		fakecluster.Golden(t, *update, golden+".txt", cluster.Out.String()+cluster.Err.String())
+	}
+}
+
+// TestAnnouncements: the condition is shown on a pod with a newer revision, and not on one without.
+func TestAnnouncements(t *testing.T) {
+	for announced, want := range map[corev1.ConditionStatus]string{corev1.ConditionTrue: "a newer revision is announced to it: 7c9d5f6b8", corev1.ConditionFalse: ""} {
+		objects := fakecluster.Roll{Name: "agent", Letters: "uo", Spec: map[string]any{"updateStrategy": map[string]any{"type": "OnDelete"}}}.Objects(t)
+		for _, object := range objects {
+			if pod, ok := object.(*corev1.Pod); ok {
+				pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: openyurt.PodNeedUpgrade, Status: announced, Message: "controllerrevision: 7c9d5f6b8"})
+			}
+		}
+		cluster := fakecluster.New(t, objects...)
+		if err := cluster.Run(t, explain.New, "node-2", "agent"); err != nil {
+			t.Fatal(err)
+		}
+		if got := cluster.Out.String(); !strings.Contains(got, want) || strings.Contains(got, "PodNeedUpgrade") || want == "" && strings.Contains(got, "announced") {
+			t.Errorf("%s:\n%s", announced, got)
+		}
 	}
 }
 

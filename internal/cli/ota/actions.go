@@ -137,7 +137,7 @@ func (one *candidate) request(verb, resource string) options.Request {
 
 // upgrade deletes exactly this pod.
 func (d *action) upgrade(ctx context.Context, c *options.Clients, one *candidate) (change.Outcome, error) {
-	if err := one.refused(); err != nil {
+	if err := d.held(ctx, c, one, one.refused()); err != nil {
 		return change.Outcome{}, err
 	}
 	if d.DryRun != change.DryRunClient {
@@ -161,7 +161,7 @@ func (d *action) upgrade(ctx context.Context, c *options.Clients, one *candidate
 
 // pull requests the images of the next revision. The time distinguishes a request from the one before it.
 func (d *action) pull(ctx context.Context, c *options.Clients, one *candidate) (change.Outcome, error) {
-	if err := one.mayPull(); err != nil {
+	if err := d.held(ctx, c, one, one.mayPull()); err != nil {
 		return change.Outcome{}, err
 	}
 	if one.upgrading() {
