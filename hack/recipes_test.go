@@ -275,7 +275,7 @@ func verdictExceptions() exceptions {
 	return exceptions{
 		"it counts one by one what happens, or simulates it": {"internal/plan/outcome.go", "internal/plan/simulate.go"},
 		"a write is checked again":                           {"internal/apply/executor/executor.go", "internal/apply/executor/overtaken.go"},
-		"it shows the values behind a verdict":               {"internal/cli/explain/pod.go", "internal/cli/explain/policy.go", "internal/cli/explain/values.go", "internal/cli/plan/warnings.go"},
+		"it shows the values behind a verdict":               {"internal/cli/explain/pod.go", "internal/cli/explain/policy.go", "internal/cli/explain/values.go", "internal/cli/inspect/cause.go", "internal/cli/plan/warnings.go"},
 		"it shows where a rollout is": {
 			"internal/cli/inspect/govern.go", "internal/cli/inspect/outcome.go", "internal/cli/inspect/report.go", "internal/cli/live/live.go",
 			"internal/cli/view/frame.go", "internal/cli/view/model.go", "internal/cli/view/batches.go",
