@@ -22,8 +22,9 @@ type verdict struct {
 	set types.UID
 	// takes is whether it takes a pod away that the sender knows as available; doubles whether it adds one to such a pod.
 	takes, doubles bool
-	// free is whether it deletes a pod that the sender knows as not ready.
+	// free is whether it deletes a pod that the sender, by name, knows as not ready.
 	free    bool
+	by      string
 	limit   int
 	surging bool
 	// counted are the nodes that count for the sender.
@@ -91,7 +92,7 @@ func (s *sim) judgeDelete(r *request) {
 		delete(r.m.known.doomed, uid)
 	}
 	r.verdict = s.judgeTaking(r, uid)
-	r.verdict.free = s.isFree(r.m.known, uid, r.verdict.node)
+	r.verdict.free, r.verdict.by = s.isFree(r.m.known, uid, r.verdict.node), r.m.name
 	s.intents[uid] = r.verdict
 	firm := r.m.known.firm
 	// A pod that a hook waits for is not deleted before the hook releases it, unless its node is gone.

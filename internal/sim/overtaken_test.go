@@ -43,9 +43,9 @@ func (s *sim) overtake(r *request, value any, err error) {
 	}
 }
 
-// judgeEffect looks at a delete when it takes effect on a pod.
+// judgeEffect looks at a delete when it takes effect on a pod. What another controller decides is not judged.
 func (s *sim) judgeEffect(m *manager, p *corev1.Pod) {
-	if v := s.intents[p.UID]; v == nil || !v.free || s.overtaken[p.UID] >= mostOvertaken {
+	if v := s.intents[p.UID]; v == nil || !v.free || v.by != m.name || s.overtaken[p.UID] >= mostOvertaken {
 		return
 	}
 	if ready, _ := readyOf(p); ready {
