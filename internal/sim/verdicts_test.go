@@ -11,12 +11,15 @@ import (
 )
 
 // judgeVerdicts: a verdict says what was so at one moment of the pass, as far as its manager knew. What is being done on a node has not been refused, and
-// where a node is blocked there are words why.
+// where a node is blocked there are words why. Until a manager notices that the store was restored, it knows what the watch has shown, although reads do not find it.
 func (s *sim) judgeVerdicts(m *manager, was *rollout.Snapshot, plan *rollout.Plan) {
 	for i, v := range plan.Verdicts {
 		n := &was.Nodes[i]
 		var why string
 		for _, k := range m.known.moments {
+			if m.cut {
+				break
+			}
 			if why = s.denied(k, n.Name, v.Kind); why == "" {
 				break
 			}
