@@ -39,7 +39,7 @@ type governor struct {
 	c    *options.Clients
 	note func(format string, args ...any)
 	read map[string][]*policies.Policy
-	// unread is why policies or approvals could not be read; nil if they could.
+	// unread is why policies could not be read; nil if they could. Without their approvals they still apply.
 	unread error
 	// approved are the approvals of namespaces that were read.
 	approved map[string][]v1alpha1.RolloutApproval
@@ -88,7 +88,6 @@ func (g *governor) approvals(ctx context.Context, namespace string) []v1alpha1.R
 	}
 	all, err := policies.Approvals(ctx, g.c, namespace)
 	if err != nil {
-		g.unread = err
 		g.note("the approvals of the rollout cannot be read: %v", err)
 	}
 	if g.approved == nil {
