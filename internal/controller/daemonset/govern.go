@@ -186,6 +186,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	g.watch, g.memory = out.Watch, out.Memory
 	switch len(p.rules.Policies) {
 	case 0:
+		g.of = "" // what happens until a policy applies again is not observed
 	case 1:
 		p.rules.Policies[0].Tighten(s)
 	default:

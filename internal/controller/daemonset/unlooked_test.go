@@ -39,6 +39,31 @@ func TestSoakWhileNothingIsDecided(t *testing.T) {
 	}
 }
 
+// TestSoakWhileNoPolicyApplies: a set leaves the targets of its policy in the middle of a soak and comes back an hour later. That hour is no soak, and an outage in it counts.
+func TestSoakWhileNoPolicyApplies(t *testing.T) {
+	w, r := governedWorld(t)
+	p := canaryPolicy()
+	p.Spec.Waves[0].Soak, p.Spec.Waves[0].After = &metav1.Duration{Duration: 10 * time.Minute}, nil
+	r.Policies = []*policy.Policy{policy.Read(p)}
+	w.edit("img:v2")
+	w.settle()
+	w.settle()
+	was := r.Policies
+	r.Policies = nil
+	w.mustPass()
+	w.clock.Step(time.Hour)
+	for name, p := range w.pods {
+		if p.Spec.Containers[0].Image == "img:v2" {
+			w.ready(name) // again
+		}
+	}
+	r.Policies = was
+	w.settle()
+	if got := len(w.images("img:v2")); got != 1 {
+		t.Errorf("%d nodes are updated at once when the set is selected again: %+v", got, r.last())
+	}
+}
+
 // withoutPolicies is a grouped in which policies of sets are deleted.
 type withoutPolicies struct {
 	*grouped
