@@ -134,14 +134,29 @@ func TestRemindersOfAnOlderDefinition(t *testing.T) {
 
 // TestPaceAfterACrash: a manager that starts knows no start but those that pods show, and not more exactly than they do.
 func TestPaceAfterACrash(t *testing.T) {
+	inPlace := func(w *world, phase rollout.InPlace, revision int) {
+		w.s.Set.InPlace, w.s.Revisions[0].Change.InPlace = true, true
+		p := &w.node("a").Pods[0]
+		p.InPlace, p.Revision = phase, revision
+	}
 	for name, start := range map[string]func(w *world){
 		"created":  func(w *world) { w.put("a", 1, true) },
 		"deleted":  func(w *world) { w.node("a").Pods[0].Deleting, w.node("a").Pods[0].DeletedAt = true, w.s.Now },
 		"gone":     func(w *world) { w.node("a").Pods = nil },
 		"prepared": func(w *world) { w.node("a").Pods[0].Hook = rollout.HookWaiting },
+		"marked":   func(w *world) { inPlace(w, rollout.InPlaceMarked, 0) },
+		"patched":  func(w *world) { inPlace(w, rollout.InPlacePatched, 1) },
+		"gone, and the template is an old one": func(w *world) {
+			w.s.Revisions[1].Created = w.node("a").Joined.Add(-time.Hour)
+			w.node("a").Pods = nil
+		},
 	} {
 		w := newWorld(t, "pace: {minTimeBetween: 10s}")
 		w.s.Set.MaxUnavailable.Value = 2
+		for i := range w.s.Nodes {
+			n := &w.s.Nodes[i]
+			n.Joined, n.Pods[0].Created, n.Pods[0].ReadySince = noon.Add(-time.Hour), noon.Add(-time.Hour), noon.Add(-time.Hour)
+		}
 		w.pass(0)
 		start(w) // up to a second later than the pod shows
 		w.lead()
@@ -156,4 +171,22 @@ func TestPaceAfterACrash(t *testing.T) {
 			t.Errorf("%s: after ten seconds: %+v", name, got)
 		}
 	}
+}
+
+// TestPaceOverManyLeaders: a pod is prepared all the time, which shows no time, and managers follow each other faster than updates may start. The next one starts at some time.
+func TestPaceOverManyLeaders(t *testing.T) {
+	w := newWorld(t, "pace: {minTimeBetween: 10m}")
+	w.s.Set.MaxUnavailable.Value = 5
+	w.pass(0)
+	w.node("a").Pods[0].Hook = rollout.HookWaiting
+	w.last.LastStart = policy.Moment(w.s.Now)
+	for range 10 {
+		w.lead()
+		w.pass(time.Second)
+		w.pass(5 * time.Minute)
+		if slices.ContainsFunc(w.plan().Actions, func(a rollout.Action) bool { return a.Node != 0 }) {
+			return
+		}
+	}
+	t.Errorf("nothing has started since %s: %s", w.last.LastStart.UTC(), w.verdicts())
 }

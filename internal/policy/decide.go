@@ -457,7 +457,10 @@ func (r *run) lastStart() rollout.Time {
 		last = rollout.Time(r.in.Last.LastStart.UnixNano())
 	}
 	if r.in.Last == nil || r.in.Restored {
-		last = max(last, r.shownStart())
+		shown, unclear := r.shownStart()
+		if last = max(last, shown); unclear && r.s.Now.Sub(last) >= r.p.MinTimeBetween { // before that, no manager has started any
+			last = r.s.Now
+		}
 	}
 	if last > r.s.Now {
 		last = r.s.Now

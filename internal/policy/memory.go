@@ -58,29 +58,27 @@ func (r *run) startedFor(at rollout.Time) time.Duration {
 	return lasts
 }
 
-// shownStart returns when an update was last started at the latest, as the pods show it in whole seconds, rounded down; 0 for never. A pod that is prepared, or that
-// is missing, shows no time, so that may have been just now.
-func (r *run) shownStart() (last rollout.Time) {
+// shownStart returns when an update was last started at the latest, as the pods show it in whole seconds, rounded down; 0 for never. unclear is whether there is a node that
+// shows no time, so that its update may have been started just now: its pod is prepared, is changed in place, or is missing.
+func (r *run) shownStart() (last rollout.Time, unclear bool) {
 	for i := range r.s.Nodes {
+		unclear = unclear || !r.atRest() && r.bare(i)
 		for k := range r.s.Nodes[i].Pods {
 			p, shown := &r.s.Nodes[i].Pods[k], rollout.Time(0)
 			switch {
+			case p.InPlace != rollout.InPlaceNone || p.Hook >= rollout.HookWaiting && !p.Evicted:
+				unclear = true
 			case p.Revision == r.s.Set.Update && r.s.Set.InPlace:
 				shown = max(p.Created, p.ReadySince)
 			case p.Revision == r.s.Set.Update:
 				shown = p.Created
-			case p.DeletedAt != 0:
+			default:
 				shown = p.DeletedAt
-			case p.Hook >= rollout.HookWaiting && !p.Evicted:
-				return r.s.Now
 			}
 			if shown != 0 {
 				last = max(last, shown.Add(time.Second))
 			}
 		}
-		if n := &r.s.Nodes[i]; !r.atRest() && r.bare(i) && n.Joined <= r.s.Revisions[r.template].Created {
-			return r.s.Now
-		}
 	}
-	return last
+	return last, unclear
 }

@@ -104,7 +104,7 @@ func mutants() []mutant {
 		{"a node that joins starts the soak again", "soak.go", "r.out.Memory.growing = true\n\treturn true", "return false"},
 		{"the soak goes on while a node that has joined gets its pod", "soak.go", "!r.in.Memory.growing):", "r.in.Memory.growing || true):"},
 		{"a pod that fails after its node has joined does not start the soak again", "soak.go", "n.Joined < since || at", "n.Joined < since || false && at"},
-		{"a missing pod shows no start", "memory.go", "r.bare(i) && n.Joined", "r.bare(i) && n.Joined < 0 && n.Joined"},
+		{"a missing pod shows no start", "memory.go", "!r.atRest() && r.bare(i)", "r.atRest() && r.bare(i)"},
 		{"each decision of a process repeats a notice", "notice.go", "if !r.in.Restored || r.last == nil ||", "if r.last == nil ||"},
 	}
 }
