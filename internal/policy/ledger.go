@@ -12,7 +12,7 @@ import (
 
 // Ledger records for the sets of one namespace which nodes are in the middle of their update. Between See and Record of one set there must be no other
 // call: two sets that decide at the same time could otherwise both start at one place. It is not safe for concurrent use. Losing it is safe: an update
-// starts only when all other sets of the group have been recorded again, from what their pods show. The zero value is empty.
+// starts only when all other sets of the group have been recorded again, from what their pods show. Only a set whose policy was deleted is not waited for then. The zero value is empty.
 type Ledger struct {
 	sets map[ledgerKey]*LedgerEntry
 	// awaited are sets that other sets have asked for while nothing was known about them.

@@ -253,12 +253,17 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 		return true
 	}
 	if r.grows(k, st) {
-		r.soaked(k, st)
+		if st.RollingSince == nil {
+			st.RollingSince = second(r.s.Now)
+		}
+		if r.soaked(k, st); was == v1alpha1.WaveWaitingForApproval && w.Approval && r.approved(w) == nil {
+			r.remind(w, st)
+		}
 		return false
 	}
 	if st.Available < st.Nodes || st.Nodes == 0 && absent > 0 && (st.Gone == 0 || r.decided(v1alpha1.Promote, st.Name) == nil) {
-		if st.CompletedAt != nil && w.Soak > 0 {
-			r.restartSoak(st, r.firstLacking(k))
+		if node := r.firstLacking(k); node != "" && st.CompletedAt != nil && w.Soak > 0 {
+			r.restartSoak(st, node)
 		}
 		if was != v1alpha1.WaveRolling || st.RollingSince == nil {
 			st.RollingSince = second(r.s.Now)
@@ -361,7 +366,12 @@ func (r *run) limit(active int) {
 		r.block("Soaking", r.soakText(active, w))
 	case v1alpha1.WaveWaitingForApproval:
 		st.Phase = v1alpha1.PhaseWaitingForApproval
-		r.block("Approval", fmt.Sprintf("The wave %s is complete and needs a RolloutApproval for revision %s.", w.Name, r.target().Name))
+		if r.approved(&r.p.Waves[active]) == nil {
+			r.block("Approval", fmt.Sprintf("The wave %s is complete and needs a RolloutApproval for revision %s.", w.Name, r.target().Name))
+		}
+		if r.out.Memory.growing {
+			r.block("NodesJoined", r.growingText(active, w))
+		}
 	default:
 		st.Phase = v1alpha1.PhaseRolling
 	}

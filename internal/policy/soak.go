@@ -45,6 +45,9 @@ func (r *run) soaked(k int, st *v1alpha1.WaveStatus) bool {
 		return false
 	case rest <= 0:
 		return true
+	case r.out.Memory.growing:
+		r.next(v1alpha1.ActionEndSoak, 0)
+		return false
 	}
 	r.wakeAt(r.s.Now.Add(rest))
 	r.next(v1alpha1.ActionEndSoak, r.s.Now.Add(rest))
@@ -55,8 +58,7 @@ func (r *run) soaked(k int, st *v1alpha1.WaveStatus) bool {
 func (r *run) soakText(k int, st *v1alpha1.WaveStatus) string {
 	text := fmt.Sprintf("The wave %s is complete and is being observed for %s.", st.Name, r.p.Waves[k].Soak)
 	if r.out.Memory.growing {
-		text = fmt.Sprintf("The wave %s is being observed for %s, and waits for the first pod of %s that joined, for example of %s.",
-			st.Name, r.p.Waves[k].Soak, nodeCount(st.Nodes-st.Available), r.firstLacking(k))
+		text = r.growingText(k, st) + " Until then its soak pauses."
 	}
 	switch st.SoakRestarts {
 	case 0:
@@ -66,6 +68,11 @@ func (r *run) soakText(k int, st *v1alpha1.WaveStatus) string {
 		text += fmt.Sprintf(" The soak has started again %d times, the last time because the pod on node %s was not available.", st.SoakRestarts, st.SoakRestartedBy)
 	}
 	return text
+}
+
+// growingText describes a wave that lacks only the pods of nodes that have joined.
+func (r *run) growingText(k int, st *v1alpha1.WaveStatus) string {
+	return fmt.Sprintf("The wave %s waits for the first pod of %s that joined, for example of %s.", st.Name, nodeCount(st.Nodes-st.Available), r.firstLacking(k))
 }
 
 // restartSoak counts that the soak of a wave starts again because of a node.
@@ -96,10 +103,11 @@ func (r *run) grows(k int, st *v1alpha1.WaveStatus) bool {
 		return false
 	}
 	var was []soakingPod
-	if m := r.in.Memory; m != nil {
+	m := r.in.Memory
+	if m != nil {
 		was = m.soaking
 	}
-	at, since := 0, rollout.Time(st.CompletedAt.UnixNano())
+	at, since, unknown := 0, rollout.Time(st.CompletedAt.UnixNano()), m == nil || r.in.Restored
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
 		if !r.ofWave(k, i) || r.standing[i].Available {
@@ -108,8 +116,8 @@ func (r *run) grows(k int, st *v1alpha1.WaveStatus) bool {
 		for at < len(was) && was[at].node < n.Name {
 			at++
 		}
-		if n.Joined < since || at < len(was) && was[at].node == n.Name {
-			return false
+		if n.Joined < since || at < len(was) && was[at].node == n.Name || unknown && r.podOf(n) != nil {
+			return false // it has had an available pod, or may have had one
 		}
 	}
 	r.out.Memory.growing = true

@@ -202,3 +202,85 @@ func TestLeadersWithAFastNode(t *testing.T) {
 		t.Errorf("%+v, %v", w.last.Waves[0], w.messages)
 	}
 }
+
+// canaryOf has a wave of the nodes a and b, and of k as soon as it joins.
+func canaryOf(t *testing.T, more string) *world {
+	w := newWorld(t, "waves: [{name: canary, nodes: {selector: {matchLabels: {canary: 'true'}}}, "+more+"}]")
+	for _, name := range []string{"a", "b", "k"} {
+		w.labels[name] = map[string]string{"canary": "true"}
+	}
+	w.pass(0)
+	w.roll()
+	w.pass(time.Second)
+	return w
+}
+
+// joinsWith gives the wave another node, whose first pod is ready or not.
+func (w *world) joinsWith(name string, ready bool) {
+	w.join(name, w.s.Now, 0)
+	w.node(name).Pods = nil
+	w.pass(time.Second)
+	w.put(name, 1, ready)
+	w.pass(time.Second)
+}
+
+// TestOutageOfANodeThatJoinedWithANewLeader: a new leader does not take it for a node without a first pod.
+func TestOutageOfANodeThatJoinedWithANewLeader(t *testing.T) {
+	w := canaryOf(t, "soak: 10m")
+	w.joinsWith("k", true)
+	w.pass(8 * time.Minute)
+	w.node("k").Pods[0].Ready, w.node("k").Pods[0].ReadySince = false, w.s.Now
+	w.lead()
+	w.pass(time.Second)
+	w.node("k").Pods[0].Ready, w.node("k").Pods[0].ReadySince = true, w.s.Now
+	w.pass(time.Second)
+	w.pass(3 * time.Minute)
+	if got := w.roll(); got != "" {
+		t.Errorf("rolls %s 3 minutes after an outage: %+v", got, w.last.Waves)
+	}
+}
+
+// TestASoakThatWaitsForANodeThatJoined: the status shows since when the wave is not complete, the soak has no end that is known, and an approval that is missing is not forgotten.
+func TestASoakThatWaitsForANodeThatJoined(t *testing.T) {
+	w := canaryOf(t, "soak: 10m")
+	w.joinsWith("k", false)
+	w.pass(time.Hour)
+	if n := w.last.Next; n == nil || n.Action != v1alpha1.ActionEndSoak || n.At != nil || w.last.Waves[0].RollingSince == nil {
+		t.Errorf("next %+v, %+v", n, w.last.Waves[0])
+	}
+	w = canaryOf(t, "after: [{type: Approval, remindAfter: 1h}]")
+	w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
+	w.joinsWith("k", false)
+	for range 7 {
+		w.pass(10 * time.Minute)
+	}
+	if n := w.last.Next; n == nil || n.Action != v1alpha1.ActionApprove || !slices.Contains(w.events, policy.ReasonApprovalMissing) {
+		t.Errorf("next %+v, events %v", n, w.events)
+	}
+	w.approve("yes", "canary", "v2", v1alpha1.Approve)
+	w.pass(time.Second)
+	w.pass(time.Second)
+	if b := w.last.Blocking; len(b) != 1 || b[0].Message != "The wave canary waits for the first pod of 1 node that joined, for example of k." {
+		t.Errorf("with an approval: %+v", b)
+	}
+	w.put("k", 1, true)
+	w.pass(time.Second)
+	w.want("cdefghij", v1alpha1.PhaseRolling, "remaining")
+}
+
+// TestSoakOfNodesThatAreAllLeftOut names no node that starts it again.
+func TestSoakOfNodesThatAreAllLeftOut(t *testing.T) {
+	w := newWorld(t, "unreachableAfter: 1m\nwaves: [{name: canary, nodes: {count: 1}, soak: 10m}]")
+	w.pass(0)
+	w.roll()
+	w.pass(time.Second)
+	n := w.node("a")
+	n.Ready, n.Since = false, w.s.Now
+	w.pass(time.Second)
+	w.pass(2 * time.Minute)
+	n.Ready, n.Since = true, w.s.Now
+	w.pass(time.Second)
+	if st := w.last; st.Phase != v1alpha1.PhaseSoaking || strings.Contains(st.Blocking[0].Message, "again") {
+		t.Errorf("%+v", st)
+	}
+}
