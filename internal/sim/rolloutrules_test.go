@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -365,17 +366,18 @@ func (s *sim) judgeRollout(r *request, node string) {
 	s.begun[node+" "+k.image()] = true
 }
 
-// start is the start of an update that a manager has decided on.
+// start is the start of an update of a set that a manager has decided on.
 type start struct {
 	manager string
+	set     types.UID
 	at      time.Time
 }
 
 // judgeInterval is whether the time between this start and the last one is long enough. Another manager knows the last one by the clocks of others.
 func (s *sim) judgeInterval(r *request) {
 	u, last, right := r.m.ruling, s.lastStart, s.skew == 0 && s.otherSkew == 0
-	s.lastStart = start{r.m.name, r.began}
-	if !u.single || !r.began.After(last.at) || last.at.IsZero() || last.manager != r.m.name && !right {
+	s.lastStart = start{r.m.name, r.m.known.then.set.GetUID(), r.began}
+	if !u.single || last.set != s.lastStart.set || !r.began.After(last.at) || last.at.IsZero() || last.manager != r.m.name && !right {
 		return
 	}
 	if gap := r.began.Sub(last.at); gap < u.between {
