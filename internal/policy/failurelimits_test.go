@@ -190,7 +190,7 @@ func TestWaveDeadlineAfterTheSoak(t *testing.T) {
 
 // Nodes that join one after the other do not use the deadline of a wave up.
 func TestWaveDeadlineWhileNodesJoin(t *testing.T) {
-	w := newWorld(t, strings.Replace(flapping, "count: 3", "percent: 100", 1))
+	w := newWorld(t, strings.Replace(flapping, "count: 3", "selector: {}", 1))
 	w.pass(0)
 	w.roll()
 	w.pass(time.Second)

@@ -136,7 +136,7 @@ func TestOutageWhileAPolicyIsNotFollowed(t *testing.T) {
 // TestNodesThatJoinASoak: while a node that has joined gets its first pod, the soak pauses. It does not start again, or nodes that join again and again would hold
 // it for ever. If that pod fails later, it starts again.
 func TestNodesThatJoinASoak(t *testing.T) {
-	w := newWorld(t, "waves: [{name: all, nodes: {percent: 100}, soak: 10m}]")
+	w := newWorld(t, "waves: [{name: all, nodes: {selector: {}}, soak: 10m}]")
 	w.pass(0)
 	w.roll()
 	w.pass(time.Second)

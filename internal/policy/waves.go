@@ -24,7 +24,7 @@ const nowhere place = -1
 // begun are in the wave in which it has, and the places of those that are gone stay empty.
 func (r *run) assign() (places []place, unmatched []bool) {
 	p := r.p
-	a := &assignment{s: r.s, labels: r.in.Labels, places: slices.Clone(r.began), gone: r.gone, counts: make([]int, len(p.Waves))}
+	a := &assignment{s: r.s, labels: r.in.Labels, places: slices.Clone(r.began), gone: r.gone, counts: make([]int, len(p.Waves)), complete: make([]rollout.Time, len(p.Waves))}
 	for i, k := range r.began {
 		if k != nowhere && member(&r.s.Nodes[i]) {
 			a.counts[k]++
@@ -36,6 +36,9 @@ func (r *run) assign() (places []place, unmatched []bool) {
 		if w.Count == 0 && w.Percent == 0 {
 			unmatched[k] = !a.all(w, place(k))
 			continue
+		}
+		if st := r.before(w.Name); st != nil && st.CompletedAt != nil {
+			a.complete[k] = rollout.Time(st.CompletedAt.UnixNano())
 		}
 		if a.order == nil {
 			a.order = seniority(r.s)
@@ -55,6 +58,8 @@ type assignment struct {
 	gone []int32
 	// counts are how many members each wave has.
 	counts []int
+	// complete is when each wave was complete; 0 for one that is not.
+	complete []rollout.Time
 	// order is the order in which waves take members; those before next have a wave. The memory of free is reused for each wave.
 	order, free []int
 	next        int
@@ -98,7 +103,11 @@ func (a *assignment) some(w *Wave, k place) (matched bool) {
 		for _, count := range a.counts[:k] {
 			taken += count
 		}
-		for number := a.number(w, k, len(a.order), taken) - a.counts[k]; number > 0 && a.next < len(a.order); a.next++ {
+		total := len(a.order)
+		for total > 0 && a.late(k, a.order[total-1]) { // they come last
+			total--
+		}
+		for number := a.number(w, k, total, taken) - a.counts[k]; number > 0 && a.next < len(a.order); a.next++ {
 			if i := a.order[a.next]; a.places[i] == nowhere {
 				a.put(i, k)
 				number--
@@ -111,7 +120,10 @@ func (a *assignment) some(w *Wave, k place) (matched bool) {
 		if !w.matches(a.labels[i]) {
 			continue
 		}
-		total++
+		if !a.late(k, i) {
+			total++
+		}
+		matched = true
 		switch at := a.places[i]; {
 		case at == nowhere:
 			free = append(free, i)
@@ -129,11 +141,17 @@ func (a *assignment) some(w *Wave, k place) (matched bool) {
 			number--
 		}
 	}
-	return total > 0 || w.Selector == nil
+	return matched || w.Selector == nil
+}
+
+// late reports whether a node has joined after a wave was complete. It does not count for a percentage then: the wave would take further nodes, and begin again, for
+// each node that joins.
+func (a *assignment) late(k place, i int) bool {
+	return a.complete[k] != 0 && a.s.Nodes[i].Joined >= a.complete[k]
 }
 
 // number is how many nodes a wave takes: total are those that it matches, taken those of them that are in waves before it. Percentages are those of the nodes
-// that there were when no place was empty yet.
+// that there were when no place was empty yet, and that had joined when the wave was complete.
 func (a *assignment) number(w *Wave, k place, total, taken int) int {
 	gone := int(a.gone[k])
 	if w.Percent == 0 {
