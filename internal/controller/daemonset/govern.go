@@ -66,6 +66,8 @@ func (g *Governance) remembered() *v1alpha1.SetStatus {
 type governed struct {
 	of   types.UID
 	last *v1alpha1.SetStatus
+	// lost reports whether no policy applied at the last decision: what happened until then was not observed.
+	lost bool
 	// at is when the last decision about it was made.
 	at time.Time
 	// watch contains the observations of nodes from that decision.
@@ -173,7 +175,10 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	if len(p.rules.Policies) > 0 {
 		if uid := p.rules.Policies[0].UID; g.of != uid {
 			g.of, g.last, g.memory, in.Restored, elapsed, in.Watch = uid, p.rules.remembered(), nil, true, 0, nil
+		} else if g.lost {
+			g.memory, in.Restored, elapsed, in.Watch = nil, true, 0, nil
 		}
+		g.lost = false
 		in.Last, in.Memory, in.Elapsed = g.last, g.memory, elapsed
 	}
 	out := policy.Decide(in)
@@ -186,7 +191,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	g.watch, g.memory = out.Watch, out.Memory
 	switch len(p.rules.Policies) {
 	case 0:
-		g.of = "" // what happens until a policy applies again is not observed
+		g.lost = true
 	case 1:
 		p.rules.Policies[0].Tighten(s)
 	default:

@@ -127,3 +127,31 @@ func TestADeletedPolicyOfAGroup(t *testing.T) {
 		})
 	})
 }
+
+// TestAnUndoGoesOnAfterATimeWithoutPolicy: a set leaves the targets of its policy for one pass in the middle of an undo, also if its entry in the status is gone since.
+func TestAnUndoGoesOnAfterATimeWithoutPolicy(t *testing.T) {
+	for _, written := range []bool{false, true} { // whether the removal of the entry from the status has been written and read meanwhile
+		w, r := judgedWorld(t)
+		for range 40 {
+			w.deliver()
+			_ = w.pass()
+			w.kubelets()
+			r.Policies[0].Suspend = len(w.images("img:bad")) > 0 // a person stops it
+			w.clock.Step(time.Second)
+		}
+		last := r.last()
+		was := r.Policies
+		r.Policies, r.Approvals = nil, nil
+		_ = w.pass()
+		r.Policies = was
+		r.Policies[0].Suspend = false // and lets the undo go on
+		if !written {
+			r.Stored = &last
+		}
+		w.settleAndWait()
+		w.settleAndWait()
+		if got := r.last(); len(w.images("img:v1")) != 4 {
+			t.Errorf("written %t: %s %v, bad %v", written, got.Phase, got.Blocking, w.images("img:bad"))
+		}
+	}
+}
