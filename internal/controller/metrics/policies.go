@@ -33,7 +33,7 @@ func (m *Metrics) collectPolicies(ch chan<- prometheus.Metric) {
 			if !st.Phase.Ended() { // else the waves are those of the rollout that has ended
 				waiting = oldest(waiting, st.Waves[k].WaitingSince)
 			}
-			if st.Phase == v1alpha1.PhaseRolling || st.Phase == v1alpha1.PhaseSoaking || st.Phase == v1alpha1.PhaseWaitingForApproval { // also for nodes that have joined since
+			if st.Phase == v1alpha1.PhaseRolling || st.Waves[k].Name == st.Wave && (st.Phase == v1alpha1.PhaseSoaking || st.Phase == v1alpha1.PhaseWaitingForApproval) { // it waits for nodes that have joined
 				rolling = oldest(rolling, st.Waves[k].RollingSince)
 			}
 		}
