@@ -18,9 +18,10 @@ type Memory struct {
 	down map[string]downFor
 	// begun are the nodes on which the update has begun.
 	begun begun
-	// soaking are the pods of the target in the wave that soaks, in the order of its nodes, and growing whether it waited for nodes that had joined.
-	soaking []soakingPod
-	growing bool
+	// soaking are the pods of the target in the wave that soaks, in the order of its nodes. growing is whether it waited for nodes that had joined, and soaks whether
+	// the time until the next decision belongs to its soak.
+	soaking        []soakingPod
+	growing, soaks bool
 }
 
 // downFor is how long a node has not been ready since a time of the wall clock.
@@ -62,7 +63,7 @@ func (r *run) startedFor(at rollout.Time) time.Duration {
 // shows no time, so that its update may have been started just now: its pod is prepared, is changed in place, or is missing.
 func (r *run) shownStart() (last rollout.Time, unclear bool) {
 	for i := range r.s.Nodes {
-		unclear = unclear || !r.atRest() && r.bare(i)
+		unclear = unclear || (!r.atRest() || r.returning) && r.bare(i)
 		for k := range r.s.Nodes[i].Pods {
 			p, shown := &r.s.Nodes[i].Pods[k], rollout.Time(0)
 			switch {

@@ -102,9 +102,11 @@ func mutants() []mutant {
 		{"a pod that was not ready for a moment soaks on", "soak.go", "if known && !stayed &&", "if known && !stayed && r.in.Restored &&"},
 		{"a node that is left out starts the soak again", "soak.go", "member(&r.s.Nodes[i]) && !r.left[i]", "member(&r.s.Nodes[i])"},
 		{"a node that joins starts the soak again", "soak.go", "r.out.Memory.growing = true\n\treturn true", "return false"},
-		{"the soak goes on while a node that has joined gets its pod", "soak.go", "!r.in.Memory.growing):", "r.in.Memory.growing || true):"},
-		{"a pod that fails after its node has joined does not start the soak again", "soak.go", "n.Joined < since || at", "n.Joined < since || false && at"},
-		{"a missing pod shows no start", "memory.go", "!r.atRest() && r.bare(i)", "r.atRest() && r.bare(i)"},
+		{"the soak goes on while a node that has joined gets its pod", "soak.go", "r.out.Memory.soaks = !r.out.Memory.growing", "r.out.Memory.soaks = true"},
+		{"a pod that fails after its node has joined does not start the soak again", "soak.go", "n.Joined < since || at <", "n.Joined < since || false && at <"},
+		{"a node that joins lets a percentage take another node", "waves.go", "return a.complete[k] != 0 && a.s.Nodes[i].Joined >= a.complete[k]", "return false"},
+		{"time without a soak counts as one", "soak.go", "r.in.Memory == nil || r.in.Memory.soaks", "r.in.Memory == nil || !r.in.Memory.growing"},
+		{"a missing pod shows no start", "memory.go", "(!r.atRest() || r.returning) && r.bare(i)", "r.returning && r.bare(i)"},
 		{"each decision of a process repeats a notice", "notice.go", "if !r.in.Restored || r.last == nil ||", "if r.last == nil ||"},
 	}
 }

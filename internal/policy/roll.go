@@ -256,7 +256,10 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 		if st.RollingSince == nil {
 			st.RollingSince = second(r.s.Now)
 		}
-		if r.soaked(k, st); was == v1alpha1.WaveWaitingForApproval && w.Approval && r.approved(w) == nil {
+		switch {
+		case !r.soaked(k, st):
+			st.Phase, st.WaitingSince = v1alpha1.WaveSoaking, nil
+		case was == v1alpha1.WaveWaitingForApproval && w.Approval && r.approved(w) == nil:
 			r.remind(w, st)
 		}
 		return false
@@ -284,9 +287,6 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 	}
 	if approval := r.approved(w); w.Approval && approval == nil {
 		st.Phase = v1alpha1.WaveWaitingForApproval
-		if st.WaitingSince == nil {
-			st.WaitingSince = second(r.s.Now)
-		}
 		r.remind(w, st)
 		return false
 	} else if approval != nil {
@@ -307,6 +307,9 @@ const NodesLeftOut = "NodesLeftOut"
 
 // remind sends another event about an approval that is missing.
 func (r *run) remind(w *Wave, st *v1alpha1.WaveStatus) {
+	if st.WaitingSince == nil {
+		st.WaitingSince = second(r.s.Now)
+	}
 	r.next(v1alpha1.ActionApprove, 0)
 	if w.RemindAfter <= 0 {
 		return

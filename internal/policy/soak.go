@@ -4,6 +4,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,17 +23,20 @@ func (r *run) soaked(k int, st *v1alpha1.WaveStatus) bool {
 		st.CompletedAt = second(r.s.Now)
 	}
 	if node := r.readyAgain(k, st.CompletedAt); node != "" && !fresh {
-		fresh, st.CompletedAt = true, second(r.s.Now)
+		if fresh = true; !r.out.Memory.growing { // else nodes that have joined since would count as earlier ones
+			st.CompletedAt = second(r.s.Now)
+		}
 		if w.Soak > 0 {
 			r.restartSoak(st, node)
 			r.event(true, ReasonSoakRestarted, "The pod of the wave %s of revision %s on node %s was not ready for a moment: the soak starts again.", w.Name, r.target().Name, node)
 		}
 	}
+	r.out.Memory.soaks = !r.out.Memory.growing
 	health := r.analyse(k, st)
 	switch {
 	case fresh || st.Soaked == nil || health.failed:
 		st.Soaked = &metav1.Duration{}
-	case health.stayed && health.passing && (r.in.Memory == nil || !r.in.Memory.growing):
+	case health.stayed && health.passing && (r.in.Memory == nil || r.in.Memory.soaks):
 		st.Soaked.Duration += max(r.in.Elapsed, 0)
 	}
 	if promotion := r.decided(v1alpha1.Promote, w.Name); promotion != nil {
@@ -116,7 +120,8 @@ func (r *run) grows(k int, st *v1alpha1.WaveStatus) bool {
 		for at < len(was) && was[at].node < n.Name {
 			at++
 		}
-		if n.Joined < since || at < len(was) && was[at].node == n.Name || unknown && r.podOf(n) != nil {
+		old := slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision != r.s.Set.Update })
+		if unknown || old || n.Joined < since || at < len(was) && was[at].node == n.Name {
 			return false // it has had an available pod, or may have had one
 		}
 	}
@@ -169,7 +174,7 @@ func (r *run) readyAgain(k int, completed *metav1.Time) (node string) {
 				stayed = stayed || was[b] == is
 			}
 			if r.in.Restored {
-				known, stayed = true, stayed || p.ReadySince <= latest || p.ReadySince > r.s.Now
+				known, stayed = true, stayed || p.ReadySince <= latest || p.ReadySince > r.s.Now || n.Joined >= latest.Add(-time.Second) && p.ReadySince <= p.Created.Add(noteWait)
 			}
 			note(is)
 		}
