@@ -30,10 +30,10 @@ type ruling struct {
 	latest, rollout bool
 	// governed is whether a policy applies to the set.
 	governed bool
-	// most is how many nodes may be in the middle of an update, under those that are; 0 for any number. single is whether one may begin in a pass.
+	// most is how many nodes may be in the middle of an update, under those that are; 0 for any number. single is the UID of the policy that lets only one begin in a pass; empty for none.
 	most     int
 	underWay map[string]bool
-	single   bool
+	single   types.UID
 	// between is the time that must pass between two of them.
 	between time.Duration
 	// scope is how wide the group of the set is; empty if it is in none.
@@ -311,8 +311,8 @@ func (k known) firstWave(wave *v1alpha1.Wave, target *appsv1.ControllerRevision)
 
 // pace finds out which nodes are in the middle of an update that a manager has begun. OpenYurt leaves those out that are not ready.
 func (u *ruling) pace(s *sim, k known, p *v1alpha1.RolloutPolicy) {
-	if u.single = p.Spec.Pace.MinTimeBetween != nil; u.single {
-		u.between = p.Spec.Pace.MinTimeBetween.Duration
+	if between := p.Spec.Pace.MinTimeBetween; between != nil {
+		u.single, u.between = p.UID, between.Duration
 	}
 	if p.Spec.Pace.MaxUpgrading == nil {
 		return
@@ -359,7 +359,7 @@ func (s *sim) judgeRollout(r *request, node string) {
 		s.blame("zones", "%s %s: %s is in a zone that has to wait for another one", r.m.name, r.text, node)
 	case u.most > 0 && len(begins) > u.most:
 		s.blame("pace", "%s %s: %s are in the middle of an update, and %d may be", r.m.name, r.text, sorted(begins), u.most)
-	case u.single && len(k.started) > 1:
+	case u.single != "" && len(k.started) > 1:
 		s.blame("pace", "%s %s, and has begun the updates of %s in one pass", r.m.name, r.text, sorted(k.started))
 	}
 	s.judgeInterval(r)
@@ -370,14 +370,16 @@ func (s *sim) judgeRollout(r *request, node string) {
 type start struct {
 	manager string
 	set     types.UID
-	at      time.Time
+	// policy is the UID of the policy that asks for a time between two of them; empty for none.
+	policy types.UID
+	at     time.Time
 }
 
 // judgeInterval is whether the time between this start and the last one is long enough. Another manager knows the last one by the clocks of others.
 func (s *sim) judgeInterval(r *request) {
 	u, last, right := r.m.ruling, s.lastStart, s.skew == 0 && s.otherSkew == 0
-	s.lastStart = start{r.m.name, r.m.known.then.set.GetUID(), r.began}
-	if !u.single || last.set != s.lastStart.set || !r.began.After(last.at) || last.at.IsZero() || last.manager != r.m.name && !right {
+	s.lastStart = start{r.m.name, r.m.known.then.set.GetUID(), u.single, r.began}
+	if u.single == "" || last.policy != u.single || last.set != s.lastStart.set || !r.began.After(last.at) || last.at.IsZero() || last.manager != r.m.name && !right {
 		return
 	}
 	if gap := r.began.Sub(last.at); gap < u.between {
