@@ -375,9 +375,10 @@ type start struct {
 	at     time.Time
 }
 
-// judgeInterval is whether the time between this start and the last one is long enough. Another manager knows the last one by the clocks of others.
+// judgeInterval is whether the time between this start and the last one is long enough. Another manager knows the last one by the clocks of others,
+// and a restored store knows nothing of it.
 func (s *sim) judgeInterval(r *request) {
-	u, last, right := r.m.ruling, s.lastStart, s.skew == 0 && s.otherSkew == 0
+	u, last, right := r.m.ruling, s.lastStart, s.skew == 0 && s.otherSkew == 0 && !s.cfg.with("restores")
 	s.lastStart = start{r.m.name, r.m.known.then.set.GetUID(), u.single, r.began}
 	if u.single == "" || last.policy != u.single || last.set != s.lastStart.set || !r.began.After(last.at) || last.at.IsZero() || last.manager != r.m.name && !right {
 		return
