@@ -17,6 +17,7 @@ type Governor interface {
 // Govern is Simulate of a set that rollout policies govern.
 func Govern(s rollout.Snapshot, a Assumptions, g Governor) (Result, error) {
 	p := newSimulator(s, a)
+	p.governed = true
 	p.decide = func(s rollout.Snapshot) rollout.Plan {
 		wake := g.Govern(&s)
 		plan := rollout.Decide(s)

@@ -37,6 +37,8 @@ func Simulate(s rollout.Snapshot, a Assumptions) (Result, error) {
 type simulator struct {
 	world  rollout.World
 	decide func(rollout.Snapshot) rollout.Plan
+	// governed reports whether rollout policies restrict decide.
+	governed bool
 	// seen, if not nil, is called with the world after each plan.
 	seen func(*rollout.World)
 	kubelets
@@ -99,17 +101,26 @@ func newSimulator(s rollout.Snapshot, a Assumptions) *simulator {
 	return p
 }
 
+// maxIdle is after how many passes without an effect the simulation of a set with policies ends: then they are about windows that open and close again, for example, while something else
+// prevents every start.
+const maxIdle = 1000
+
 // run executes plans until nothing happens, no task is due, and Decide requests no further pass.
 func (p *simulator) run() (Result, error) {
 	s := &p.world.State
+	idle := 0
 	for range 1000 + 100*len(s.Nodes) {
 		acted, wake, err := p.step()
 		if err != nil {
 			return Result{}, fmt.Errorf("simulating the plan at %v: %w", s.Now.Sub(p.begin), err)
 		}
-		next := rollout.Earlier(wake, p.due())
+		due := p.due()
+		next := rollout.Earlier(wake, due)
+		if idle++; acted || due != 0 || !p.governed {
+			idle = 0
+		}
 		switch {
-		case next == 0 && !acted:
+		case next == 0 && !acted, idle >= maxIdle:
 			return p.finish(), nil
 		case next > s.Now:
 			s.Now = next

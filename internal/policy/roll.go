@@ -415,14 +415,14 @@ func (r *run) waits() bool {
 // shut applies a suspension, a freeze and the windows, and returns whether one of them stops all starts.
 func (r *run) shut() bool {
 	st := r.out.Status
-	kind, until := r.p.closed(r.s.Now)
-	r.wakeAt(rollout.Earlier(until, r.p.closes(r.s.Now)))
-	switch {
-	case r.p.Suspend:
+	if r.p.Suspend { // windows and freezes change nothing
 		st.Phase = v1alpha1.PhaseSuspended
 		r.suspend()
 		return true
-	case kind == rollout.NotEvaluated:
+	}
+	kind, until := r.p.closed(r.s.Now)
+	r.wakeAt(rollout.Earlier(until, r.p.closes(r.s.Now)))
+	if kind == rollout.NotEvaluated {
 		return false
 	}
 	r.holdReleased(kind)

@@ -96,6 +96,7 @@ func newGovernor(f *prediction) *governor {
 		return nil
 	}
 	in.Template.Refused = "" // that is known of the changes of the past only
+	in.Policies = withoutReminders(in.Policies)
 	target := f.view.Snapshot.Set.Update
 	g := &governor{
 		in: in, changes: f.view.Changes(), edited: target, template: target, revisions: f.view.Snapshot.Revisions,
@@ -115,6 +116,20 @@ func newGovernor(f *prediction) *governor {
 		g.places = inspect.WavesOf(*in, in.Policies[0])
 	}
 	return g
+}
+
+// withoutReminders returns policies that do not remind of approvals: a reminder changes nothing, and there may be one after the other forever.
+func withoutReminders(all []*policy.Policy) []*policy.Policy {
+	out := make([]*policy.Policy, len(all))
+	for i, p := range all {
+		quiet := *p
+		quiet.Waves = slices.Clone(p.Waves)
+		for k := range quiet.Waves {
+			quiet.Waves[k].RemindAfter = 0
+		}
+		out[i] = &quiet
+	}
+	return out
 }
 
 // soaked corrects how long a wave has soaked: the manager stores that at most once a minute, but when the soak ends from its begin. That is about the soak of the policy
