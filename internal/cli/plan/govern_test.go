@@ -305,6 +305,7 @@ func TestPlanForAPolicyInAFile(t *testing.T) {
 			"2 policies in " + file + " apply to default/ads/agent: agents, others; change spec.targets so that one remains"},
 		"several for others": {strings.ReplaceAll(policyOf(threeWaves)+"---\n"+policyOf(threeWaves), "name: agent}", "name: other}"),
 			"no policy in " + file + " (agents, agents) applies to default/ads/agent: add the set to the spec.targets of one of them"},
+		"no name":   {strings.Replace(policyOf(threeWaves), "name: agents, ", "", 1), "reading the policy in " + file + ": metadata.name is missing: name the policy"},
 		"empty":     {"# nothing\n", file + " is empty: write a RolloutPolicy with `kubectl everynode policy init NAME`"},
 		"other set": {strings.Replace(policyOf(threeWaves), "name: agent}", "name: other}", 1), "does not apply to default/ads/agent: add the set to its spec.targets"},
 	} {

@@ -70,6 +70,9 @@ func readPolicy(data []byte, from source) (*policies.Policy, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the policy in %s: %w", from.where, err)
 		}
+		if typed.Name == "" {
+			return nil, fmt.Errorf("reading the policy in %s: metadata.name is missing: name the policy", from.where)
+		}
 		if typed.Namespace == "" {
 			typed.Namespace = from.namespace
 		}

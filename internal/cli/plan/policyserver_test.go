@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
+	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
@@ -26,11 +27,12 @@ func TestPolicyIsRefused(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		policyOf(threeWaves): "",
-		strings.Replace(policyOf(""), "kind: DaemonSet", "kind: Daemonset", 1): "spec.targets[0].kind: Unsupported value",
-		policyOf("  joiningNodes: latest\n"):                                   "spec.joiningNodes: Unsupported value",
-		policyOf("  readyWhen: Never\n"):                                       "spec.readyWhen: Unsupported value",
-		wave("after: [{type: Manual}]"):                                        "spec.waves[0].after[0].type: Unsupported value",
-		policyOf("  waves: [{name: canary, nodes: {count: 0}}]\n"):             "spec.waves[0].nodes.count: Invalid value",
+		strings.Replace(policyOf(""), "kind: DaemonSet", "kind: Daemonset", 1):                        "spec.targets[0].kind: Unsupported value",
+		policyOf("  joiningNodes: latest\n"):                                                          "spec.joiningNodes: Unsupported value",
+		policyOf("  readyWhen: Never\n"):                                                              "spec.readyWhen: Unsupported value",
+		wave("after: [{type: Manual}]"):                                                               "spec.waves[0].after[0].type: Unsupported value",
+		policyOf("  waves: [{name: canary, nodes: {count: 0}}]\n"):                                    "spec.waves[0].nodes.count: Invalid value",
+		policyOf("  waves: [{name: canary, nodes: {count: 1}}, {name: canary, nodes: {count: 2}}]\n"): "spec.waves[1]: Duplicate value: \"canary\"",
 	} {
 		for _, stored := range []bool{false, true} {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -61,14 +63,15 @@ func TestPolicyCannotBeValidated(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer        error
 		absent, local bool
+		stored        bool
 		warns, fails  string
 	}{
 		"validated": {},
 		"local":     {local: true, warns: "--local uses no dry run on the server"},
 		"no CRD":    {absent: true, warns: "this cluster has no rollout policies: install their CRDs"},
-		"no patch":  {answer: apierrors.NewForbidden(resource, "agents", errors.New(`User "jane" cannot patch resource "rolloutpolicies"`)), warns: `ask for the verb "patch" on "rolloutpolicies.everynode.dev"`},
+		"no patch":  {answer: apierrors.NewForbidden(resource, "agents", errors.New(`User "jane" cannot patch resource "rolloutpolicies"`)), stored: true, warns: `ask for the verb "patch" on "rolloutpolicies.everynode.dev"`},
 		"no create": {answer: apierrors.NewForbidden(resource, "agents", errors.New(`User "jane" cannot create resource "rolloutpolicies"`)), warns: `ask for the verb "create" on "rolloutpolicies.everynode.dev"`},
-		"busy":      {answer: apierrors.NewServiceUnavailable("try again"), warns: "patch rolloutpolicies.everynode.dev default/agents: try again"},
+		"busy":      {answer: apierrors.NewServiceUnavailable("try again"), warns: "create rolloutpolicies.everynode.dev default/agents: try again"},
 		"admission": {answer: apierrors.NewForbidden(resource, "agents", errors.New("a policy denies it")), fails: "the API server refuses the policy in " + file + ": "},
 		"strict":    {answer: apierrors.NewBadRequest("strict decoding error"), fails: "the API server refuses the policy in " + file + ": strict decoding error"},
 	} {
@@ -77,8 +80,15 @@ func TestPolicyCannotBeValidated(t *testing.T) {
 			if c.absent {
 				s.WithoutPolicies()
 			}
+			verb := "create"
+			if c.stored {
+				verb = "patch"
+				if err := s.Dynamic.Tracker().Create(policies.Resource(), fakecluster.Object(t, policyOf(threeWaves)), "default"); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if c.answer != nil {
-				s.Dynamic.PrependReactor("patch", "rolloutpolicies", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.answer })
+				s.Dynamic.PrependReactor(verb, "rolloutpolicies", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.answer })
 			}
 			args := []string{"agent", "--image", "agent=registry.example/agent:3", "--policy", file}
 			if c.local {
@@ -96,5 +106,21 @@ func TestPolicyCannotBeValidated(t *testing.T) {
 				t.Errorf("%v, it prints\n%s\nwant %s", err, out, c.warns)
 			}
 		})
+	}
+}
+
+// TestPolicyThatCannotBeListed: where it is not known that the policy exists, the answer of the server shows it, and the policy is validated as an edit of the one that exists.
+func TestPolicyThatCannotBeListed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte(policyOf(threeWaves)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, append(settled(true, 3).Objects(t), fakecluster.Object(t, policyOf(threeWaves)))...)
+	resource := schema.GroupResource{Group: "everynode.dev", Resource: "rolloutpolicies"}
+	s.Dynamic.PrependReactor("list", "rolloutpolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(resource, "", errors.New(`User "jane" cannot list resource "rolloutpolicies"`))
+	})
+	if err := s.Run(t, New, "agent", "--image", "agent=registry.example/agent:3", "--policy", file); err != nil || strings.Contains(s.Out.String(), "has not validated") {
+		t.Errorf("%v, it prints\n%s", err, s.Out)
 	}
 }

@@ -4,6 +4,7 @@ package fakecluster
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -25,32 +26,46 @@ import (
 	"everynode.dev/everynode/config"
 )
 
-// tryPolicies answers dry runs of patches of rollout policies: it validates the specification by the schema of the CRD, without its CEL rules, and stores nothing.
+// tryPolicies answers dry runs that create or patch rollout policies: it validates the specification by the schema of the CRD, without its CEL rules, and stores nothing.
 func (c *Cluster) tryPolicies(tb testing.TB) {
-	c.Dynamic.PrependReactor("patch", v1alpha1.ResourcePolicies, func(action clienttesting.Action) (bool, runtime.Object, error) {
-		p, ok := action.(clienttesting.PatchActionImpl)
-		if !ok || len(p.PatchOptions.DryRun) == 0 || p.GetPatchType() != types.ApplyPatchType && p.GetPatchType() != types.JSONPatchType {
-			return false, nil, nil
-		}
-		object := map[string]any{}
-		if p.GetPatchType() == types.ApplyPatchType {
-			if err := json.Unmarshal(p.GetPatch(), &object); err != nil {
-				return true, nil, apierrors.NewBadRequest(err.Error())
-			}
-		} else {
-			var ops []struct {
-				Path  string
-				Value any
-			}
-			if err := json.Unmarshal(p.GetPatch(), &ops); err != nil || len(ops) != 1 || ops[0].Path != "/spec" {
-				return true, nil, apierrors.NewBadRequest(fmt.Sprintf("the patch is %s: %v", p.GetPatch(), err))
-			}
-			object["spec"] = ops[0].Value
-		}
+	validate := func(name string, object map[string]any) (bool, runtime.Object, error) {
 		if errs := invalid(field.NewPath("spec"), object["spec"], policySpec(tb)); len(errs) > 0 {
-			return true, nil, apierrors.NewInvalid(schema.GroupKind{Group: v1alpha1.GroupVersion().Group, Kind: v1alpha1.KindPolicy}, p.GetName(), errs)
+			return true, nil, apierrors.NewInvalid(schema.GroupKind{Group: v1alpha1.GroupVersion().Group, Kind: v1alpha1.KindPolicy}, name, errs)
 		}
 		return true, &unstructured.Unstructured{Object: object}, nil
+	}
+	c.Dynamic.PrependReactor("create", v1alpha1.ResourcePolicies, func(action clienttesting.Action) (bool, runtime.Object, error) {
+		created, ok := action.(clienttesting.CreateActionImpl)
+		if !ok || len(created.CreateOptions.DryRun) == 0 {
+			return false, nil, nil
+		}
+		object, ok := created.GetObject().(*unstructured.Unstructured)
+		if !ok {
+			return true, nil, apierrors.NewBadRequest(fmt.Sprintf("the object is a %T", created.GetObject()))
+		}
+		if _, err := c.Dynamic.Tracker().Get(created.GetResource(), created.GetNamespace(), object.GetName()); err == nil {
+			return true, nil, apierrors.NewAlreadyExists(created.GetResource().GroupResource(), object.GetName())
+		}
+		data, err := object.MarshalJSON() // numbers as a client sends them
+		wanted := map[string]any{}
+		if err = errors.Join(err, json.Unmarshal(data, &wanted)); err != nil {
+			return true, nil, apierrors.NewBadRequest(err.Error())
+		}
+		return validate(object.GetName(), wanted)
+	})
+	c.Dynamic.PrependReactor("patch", v1alpha1.ResourcePolicies, func(action clienttesting.Action) (bool, runtime.Object, error) {
+		p, ok := action.(clienttesting.PatchActionImpl)
+		if !ok || len(p.PatchOptions.DryRun) == 0 || p.GetPatchType() != types.JSONPatchType {
+			return false, nil, nil
+		}
+		var ops []struct {
+			Path  string
+			Value any
+		}
+		if err := json.Unmarshal(p.GetPatch(), &ops); err != nil || len(ops) != 1 || ops[0].Path != "/spec" {
+			return true, nil, apierrors.NewBadRequest(fmt.Sprintf("the patch is %s: %v", p.GetPatch(), err))
+		}
+		return validate(p.GetName(), map[string]any{"spec": ops[0].Value})
 	})
 }
 
@@ -90,7 +105,15 @@ func invalid(path *field.Path, value any, s *apiextensionsv1.JSONSchemaProps) (e
 			}
 		}
 	case []any:
+		seen := map[any]bool{}
 		for i := range v {
+			if of, ok := v[i].(map[string]any); ok && len(s.XListMapKeys) == 1 {
+				if key := of[s.XListMapKeys[0]]; seen[key] {
+					errs = append(errs, field.Duplicate(path.Index(i), key))
+				} else {
+					seen[key] = true
+				}
+			}
 			errs = append(errs, invalid(path.Index(i), v[i], s.Items.Schema)...)
 		}
 	case string:
