@@ -89,8 +89,11 @@ type waveTimes struct {
 	approval         bool
 }
 
-// newGovernor returns what plays the policies of a set; nil if nothing restricts it.
+// newGovernor returns what plays the policies of a set; nil if nothing restricts it: next to a controller that updates the set, marks of revisions hold nothing either.
 func newGovernor(f *prediction) *governor {
+	if f.unenforced != "" {
+		return nil
+	}
 	in := f.governance.Input(&f.view)
 	if in == nil {
 		return nil

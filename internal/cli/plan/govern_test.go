@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -166,17 +167,49 @@ func TestWhatIfNextToNative(t *testing.T) {
 	}
 }
 
-// TestPlanOfAPolicyThatControlsNothing: next to the controller of Kubernetes, which updates the set by itself, the plan has no waves, and a warning.
+// TestPlanOfAPolicyThatControlsNothing: next to the controller of Kubernetes, which updates the set by itself, the plan has no waves, and a warning; also if a revision still
+// has the mark of a rollout that the policy has controlled, and for a policy in a file.
 func TestPlanOfAPolicyThatControlsNothing(t *testing.T) {
+	const policyManager = "--dialects=kruise,policy"
 	roll := fakecluster.Roll{Name: "agent", Letters: "uuuuuu"}
-	policy := strings.Replace(policyOf(threeWaves), "apps.kruise.io/v1beta1", "apps/v1", 1) +
-		"status: {sets: [{apiVersion: apps/v1, kind: DaemonSet, name: agent, enforcement: None, phase: Stalled, blocking: [{reason: NotServed, message: x}]}]}\n"
-	objects := append(append(append(roll.Nodes(), roll.Pods()...), roll.Revisions(t)...), roll.Object(), fakecluster.Object(t, policy))
-	cluster := fakecluster.New(t, objects...)
-	if err := cluster.Run(t, New, strings.Fields("daemonset/agent --image agent=registry.example/agent:3 --local")...); err != nil {
+	spec := strings.Replace(policyOf(threeWaves), "apps.kruise.io/v1beta1", "apps/v1", 1)
+	reported := spec + "status: {sets: [{apiVersion: apps/v1, kind: DaemonSet, name: agent, enforcement: None, phase: Stalled, blocking: [{reason: NotServed, message: x}]}]}\n"
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte(spec), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fakecluster.Golden(t, *update, "policy-not-enforced.txt", cluster.Out.String()+cluster.Err.String())
+	for name, c := range map[string]struct {
+		policy, args string
+		marked       bool
+	}{
+		"reported":           {reported, "", false},
+		"marked":             {reported, "", true},
+		"in a file":          {reported, " --policy " + file, true},
+		"a new one, by file": {"", " --policy " + file, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			revisions := roll.Revisions(t)
+			if newest := revisions[1].(*appsv1.ControllerRevision); c.marked {
+				newest.Annotations = map[string]string{everynode.Committed: everynode.FormatCommitted(1, string(newest.UID))}
+			}
+			objects := append(append(append(roll.Nodes(), roll.Pods()...), revisions...), roll.Object())
+			if c.policy != "" {
+				objects = append(objects, fakecluster.Object(t, c.policy))
+			}
+			cluster := fakecluster.New(t, objects...)
+			if _, err := cluster.Kubernetes.AppsV1().Deployments(everynode.Namespace).Create(t.Context(), managerWith(policyManager), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := cluster.Run(t, New, strings.Fields("daemonset/agent --image agent=registry.example/agent:3"+c.args+" --local")...); err != nil {
+				t.Fatal(err)
+			}
+			out := cluster.Out.String() + cluster.Err.String()
+			if c.args != "" { // the same, except that a warning says that the file was not validated
+				out = regexp.MustCompile("(?m)^  - the API server has not validated.*\n").ReplaceAllString(out, "")
+			}
+			fakecluster.Golden(t, *update, "policy-not-enforced.txt", out)
+		})
+	}
 }
 
 // TestPlanOfAFileNextToNative: a policy in a file is played for a set with OnDelete as a manager that serves policies alone would follow it. Where that manager owns the

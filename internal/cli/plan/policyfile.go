@@ -143,7 +143,10 @@ func (f *prediction) usePolicy(ctx context.Context, o *options.Options, c *optio
 		}
 	}
 	g.ReadGroup(ctx, o, c, f.named)
-	if f.isAlongside(ctx, c) {
+	switch alongside := f.isAlongside(ctx, c); {
+	case f.unenforced != "", alongside && f.digest(f.object).Set.Strategy != rollout.OnDelete:
+		f.unenforced, f.view.Snapshot.Gate = f.policy.Typed.Name, nil
+	case alongside:
 		g.AdoptBy(&f.view, f.policy.Rules)
 	}
 	f.governance, f.view.Snapshot.Set.MaxUnavailable = g, f.view.Workload.Set.MaxUnavailable // without the limit of another policy
