@@ -172,6 +172,7 @@ func WavesOf(in policy.Input, p *policy.Policy) []int {
 	if in.Last != nil {
 		last.CommittedRevision, last.CommittedDigest = in.Last.CommittedRevision, in.Last.CommittedDigest
 	}
+	last.Waves = begun(&in, bare.Waves)
 	in.Neighbours = nil
 	in.Policies, in.Approvals, in.Last, in.Revisions = []*policy.Policy{&bare}, nil, last, slices.Clone(Marked(in))
 	for i := range in.Revisions {
@@ -191,9 +192,26 @@ func WavesOf(in policy.Input, p *policy.Policy) []int {
 				}
 			}
 		}
-		last.Waves = append(last.Waves, v1alpha1.WaveStatus{Name: bare.Waves[k].Name, Phase: v1alpha1.WavePassed})
+		last.Waves[k].Phase = v1alpha1.WavePassed
 	}
 	return found
+}
+
+// begun returns waves that have not begun, except that nodes on which the update has begun keep their places, also those that are gone.
+func begun(in *policy.Input, waves []policy.Wave) []v1alpha1.WaveStatus {
+	target := in.Snapshot.Set.Update
+	same := in.Last != nil && target < len(in.Revisions) && in.Last.TargetRevision == in.Revisions[target].Name && in.Last.TargetNumber == in.Snapshot.Revisions[target].Number
+	all := make([]v1alpha1.WaveStatus, len(waves))
+	for k := range waves {
+		all[k] = v1alpha1.WaveStatus{Name: waves[k].Name, Phase: v1alpha1.WavePending}
+		if !same {
+			continue
+		}
+		if at := slices.IndexFunc(in.Last.Waves, func(w v1alpha1.WaveStatus) bool { return w.Name == all[k].Name }); at >= 0 {
+			all[k].Begun, all[k].Gone = in.Last.Waves[at].Begun, in.Last.Waves[at].Gone
+		}
+	}
+	return all
 }
 
 // Marked returns the revisions of an input, with the mark that the first decision would request: if no

@@ -41,3 +41,45 @@ func TestWavesAfterAMarkOfAStranger(t *testing.T) {
 		}
 	}
 }
+
+// A node on which the update has begun keeps its place in a wave when it is gone: no other node is shown in its place, as the manager gives it to none. That is so for the
+// rollout that the status is about only.
+func TestWavesOfNodesThatAreGone(t *testing.T) {
+	count := int32(2)
+	p := &v1alpha1.RolloutPolicy{}
+	p.Name, p.Namespace = "agents", "default"
+	p.Spec.Targets = []v1alpha1.Target{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent"}}
+	p.Spec.Waves = []v1alpha1.Wave{{Name: "canary", Nodes: v1alpha1.WaveNodes{Count: &count}}}
+	rules := policy.Read(p)
+	for name, c := range map[string]struct {
+		wave   v1alpha1.WaveStatus
+		number int64
+		want   []int
+	}{
+		"none is gone":     {v1alpha1.WaveStatus{Begun: []string{"b"}}, 2, []int{0, 0, 1}},
+		"named":            {v1alpha1.WaveStatus{Begun: []string{"a", "b"}}, 2, []int{0, 1, 1}},
+		"counted":          {v1alpha1.WaveStatus{Begun: []string{"b"}, Gone: 1}, 2, []int{0, 1, 1}},
+		"another node":     {v1alpha1.WaveStatus{Begun: []string{"d"}, Gone: 1}, 2, []int{1, 1, 0}},
+		"all are gone":     {v1alpha1.WaveStatus{Gone: 2}, 2, []int{1, 1, 1}},
+		"an older rollout": {v1alpha1.WaveStatus{Gone: 2}, 1, []int{0, 0, 1}},
+	} {
+		s := &rollout.Snapshot{
+			Now: 1_800_000_000_000_000_000, Set: rollout.Set{Strategy: rollout.RollingUpdate, MaxUnavailable: rollout.Quantity{Value: 1}, Update: 1},
+			Revisions: []rollout.Revision{{Name: "v0", Number: 1}, {Name: "v1", Number: 2}},
+		}
+		c.wave.Name, c.wave.Phase = "canary", v1alpha1.WaveRolling
+		in := policy.Input{
+			Snapshot: s, Labels: make([]map[string]string, 3), Set: policy.Set{Namespace: "default", Name: "agent"}, Policies: []*policy.Policy{rules}, Restored: true,
+			Last:      &v1alpha1.SetStatus{TargetRevision: "agent-v1", TargetNumber: c.number, CommittedRevision: "agent-v0", CommittedDigest: "0", Waves: []v1alpha1.WaveStatus{c.wave}},
+			Revisions: []policy.Revision{{Name: "agent-v0", Same: 0, Digest: "0", Committed: 1}, {Name: "agent-v1", Same: 1, Digest: "1"}},
+		}
+		for _, node := range []string{"b", "c", "d"} {
+			s.Nodes = append(s.Nodes, rollout.Node{Name: node, Fit: rollout.MustRun, Ready: true, Last: rollout.NoRevision, Pods: []rollout.Pod{
+				{Name: node, UID: node, Revision: 0, Phase: rollout.Running, Scheduled: true, Ready: true, ReadySince: s.Now, Created: s.Now},
+			}})
+		}
+		if got := inspect.WavesOf(in, rules); !slices.Equal(got, c.want) {
+			t.Errorf("%s: the nodes are in the waves %v, want %v", name, got, c.want)
+		}
+	}
+}
