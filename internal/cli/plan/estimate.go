@@ -17,6 +17,9 @@ type Estimate struct {
 	// Low is the duration if pods take as long as usual, High if all of them take as long as the slowest tenth.
 	Low  string `json:"low"`
 	High string `json:"high"`
+	// EndLow and EndHigh are the same until the last wave of the rollout policy has ended; they are omitted unless its soak goes on after all nodes are updated.
+	EndLow  string `json:"endLow,omitempty"`
+	EndHigh string `json:"endHigh,omitempty"`
 	// Source is where the times come from that the estimate depends on, Pods the number of pods that were measured in rollouts; it is omitted if there
 	// were none, or if some times are assumed.
 	Source string `json:"source"`
@@ -69,6 +72,8 @@ func (f *prediction) foreseeRange() error {
 		return err
 	}
 	f.longest = f.result.Duration
+	f.lastEnd = f.governor.lastEnd()
+	f.longestEnd = f.lastEnd
 	slow := *f
 	slow.assumed = slices.Clone(f.assumed)
 	for i := range slow.assumed {
@@ -81,13 +86,16 @@ func (f *prediction) foreseeRange() error {
 	if err := slow.simulate(); err != nil {
 		return err
 	}
-	f.longest = max(f.longest, slow.result.Duration)
+	f.longest, f.longestEnd = max(f.longest, slow.result.Duration), max(f.longestEnd, slow.governor.lastEnd())
 	return nil
 }
 
 // estimate returns the range and its source.
 func (f *prediction) estimate() Estimate {
 	e := Estimate{Low: text(f.result.Duration), High: text(f.longest)}
+	if f.lastEnd > f.result.Duration {
+		e.EndLow, e.EndHigh = text(f.lastEnd), text(f.longestEnd)
+	}
 	guessed := false
 	for i := range f.assumed {
 		a := &f.assumed[i]
@@ -123,6 +131,15 @@ func (f *prediction) dependsOn(name string) bool {
 	default:
 		return false
 	}
+}
+
+// text is the range for users.
+func (e *Estimate) text() string {
+	t := interval(e.Low, e.High)
+	if e.EndLow != "" {
+		t += " until all nodes are updated; with the last soak " + interval(e.EndLow, e.EndHigh)
+	}
+	return t
 }
 
 // interval is two durations as one text.

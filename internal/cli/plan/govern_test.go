@@ -55,6 +55,8 @@ func TestPlanUnderAPolicy(t *testing.T) {
 		"policy-long":      {policyOf(strings.Replace(threeWaves, "30m", "150h", 1)), edit},
 		"policy-analysis": {policyOf(strings.Replace(threeWaves, "soak:", "analysis: [errors], soak:", 1) +
 			"  analyses: [{name: errors, provider: main, query: x, success: result < 1}]\n  blockOnAlerts: {provider: main}\n"), edit},
+		"policy-last-soak":  {policyOf("  waves: [{name: canary, nodes: {count: 1}, soak: 10s}, {name: rest, nodes: {percent: 100}, soak: 30s}]\n"), edit},
+		"policy-end-json":   {policyOf("  waves: [{name: all, nodes: {percent: 100}, soak: 30s}]\n"), edit + " -o json"},
 		"policy-pace":       {policyOf(zones), edit},
 		"policy-suspended":  {policyOf("  suspend: true\n" + threeWaves), edit},
 		"policy-empty-wave": {policyOf("  waves: [{name: none, nodes: {selector: {matchLabels: {x: \"y\"}}}}]\n"), edit},

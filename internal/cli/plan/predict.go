@@ -60,6 +60,8 @@ type prediction struct {
 	result    plan.Result
 	// longest is the duration if all pods take long.
 	longest time.Duration
+	// lastEnd is when the last wave of the policy ends, and longestEnd if all pods take long; 0 without a soak, or if a wave does not end.
+	lastEnd, longestEnd time.Duration
 	// governance is what is known about the rollout policies of the set, and governor has played it; nil without one.
 	governance inspect.Governance
 	governor   *governor

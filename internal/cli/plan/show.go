@@ -255,7 +255,7 @@ func (s *screen) estimate(d *Document) {
 	if b.Waves > 0 {
 		s.line("Budget: %d %s at once, so %s%s; at most %d without an available pod at once (%d now).", b.Limit, unit, view.Plural(b.Waves, "batch"), b.simultaneous(), b.MostDown, b.DownNow)
 	}
-	s.line("Estimate: %s (%s)%s", interval(d.Estimate.Low, d.Estimate.High), d.Estimate.Source, unfinished(d.Unfinished))
+	s.line("Estimate: %s (%s)%s", d.Estimate.text(), d.Estimate.Source, unfinished(d.Unfinished))
 	for _, a := range d.Assumptions {
 		if !a.matters {
 			continue

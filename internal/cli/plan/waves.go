@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -19,6 +20,23 @@ import (
 // released reports whether any node has a wave; if none has, there is no rollout.
 func (g *governor) released() bool {
 	return slices.ContainsFunc(g.places, func(k int) bool { return k >= 0 })
+}
+
+// lastEnd returns when the last wave that has nodes ends; 0 if a wave does not end, or if that one has no soak.
+func (g *governor) lastEnd() time.Duration {
+	if g == nil || len(g.in.Policies) != 1 || !g.released() {
+		return 0
+	}
+	last := slices.Max(g.places)
+	for k := range last {
+		if g.waves[k].passed == 0 && slices.Contains(g.places, k) {
+			return 0
+		}
+	}
+	if g.in.Policies[0].Waves[last].Soak == 0 || g.waves[last].passed == 0 {
+		return 0
+	}
+	return g.waves[last].passed.Sub(g.begin)
 }
 
 // divide numbers the batches so that none has nodes of two waves: the batches of each wave follow those of the wave before it.
