@@ -56,3 +56,31 @@ func TestPlanOfAPolicyThatHoldsForever(t *testing.T) {
 		})
 	}
 }
+
+// TestPlanOfAFileNextToAnotherPolicy: a policy in a file does not replace one with another name, so that both would apply to the set.
+func TestPlanOfAFileNextToAnotherPolicy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte(policyOf(threeWaves)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	others := strings.NewReplacer("name: agents", "name: others", "uid-policy", "uid-others").Replace(policyOf(threeWaves))
+	for name, c := range map[string]struct {
+		cluster string
+		warns   bool
+	}{
+		"the same name":   {policyOf(threeWaves), false},
+		"another name":    {others, true},
+		"for another set": {strings.Replace(others, "name: agent}", "name: x}", 1), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := governedCluster(t, c.cluster)
+			if err := cluster.Run(t, New, "agent", "--image", "agent=registry.example/agent:3", "--policy", file, "--local"); err != nil {
+				t.Fatal(err)
+			}
+			const warning = "rolloutpolicy/others of the cluster applies to default/ads/agent too: with rolloutpolicy/agents the manager would follow no policy (Stalled), and start no update"
+			if out := cluster.Out.String(); strings.Contains(out, warning) != c.warns {
+				t.Errorf("it prints\n%s", out)
+			}
+		})
+	}
+}

@@ -73,10 +73,34 @@ func (f *prediction) warnDryRun() []Warning {
 
 // warnPolicy warns about a policy that was not validated, and about one that holds no node, or perhaps none.
 func (f *prediction) warnPolicy() []Warning {
+	var all []Warning
 	if f.unvalidated != nil {
-		return append([]Warning{{Kind: warnPolicy, Message: fmt.Sprintf("the API server has not validated the policy in %s, and may refuse it: %v", f.policyIn, f.unvalidated)}}, f.warnEnforced()...)
+		all = append(all, Warning{Kind: warnPolicy, Message: fmt.Sprintf("the API server has not validated the policy in %s, and may refuse it: %v", f.policyIn, f.unvalidated)})
 	}
-	return f.warnEnforced()
+	return append(append(all, f.warnConflict()...), f.warnEnforced()...)
+}
+
+// warnConflict warns about policies of the cluster that apply to the set in addition to the one of --policy.
+func (f *prediction) warnConflict() []Warning {
+	if f.policy == nil || f.unenforced != "" {
+		return nil
+	}
+	var others []string
+	for _, p := range f.ofCluster {
+		if p.Typed.Name != f.policy.Typed.Name {
+			others = append(others, "rolloutpolicy/"+p.Typed.Name)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	slices.Sort(others)
+	verb := "applies"
+	if len(others) > 1 {
+		verb = "apply"
+	}
+	return []Warning{{Kind: warnPolicy, Message: fmt.Sprintf("%s of the cluster %s to %s too: with rolloutpolicy/%s the manager would follow no policy (Stalled), and start no update; "+
+		"change spec.targets so that one remains, or give the policy in %s the same name to replace it", strings.Join(others, ", "), verb, f.named.Title(), f.policy.Typed.Name, f.policyIn)}}
 }
 
 // warnEnforced warns about a policy that holds no node, or perhaps none.
