@@ -131,7 +131,8 @@ func TestScreens(t *testing.T) {
 			of["sets"] = append(of["sets"].([]any), map[string]any{"apiVersion": "apps/v1", "name": "net", "enforcement": "Full", "phase": "Complete"})
 			silent := policy(t, "Rolling", "Rolling")
 			delete(silent.Object, "status")
-			return session(t, waiting(t), "approve rolloutpolicy/agents --dry-run", "approve agents", "reject rop/other") +
+			return session(t, waiting(t), "approve rolloutpolicy/agents --dry-run", "approve agents", "reject rop/other", "reject agents --dry-run=client", "retry agents",
+				"undo agents --to-committed --dry-run=client", "undo rop/agents --to-committed --dry-run=client", "undo rop/agents") +
 				session(t, cluster(t, two), "approve agents", "approve rop/agents") + session(t, cluster(t, silent), "approve agents", "approve rop/agents")
 		},
 		"none": func(t *testing.T) string {
@@ -207,7 +208,8 @@ func TestNameIsOptional(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	c := cluster(t, policy(t, "Rolling", "Rolling"))
 	for line, want := range map[string]string{
-		"__complete approve ":                "ads/agent\nagent\n:4",
+		"__complete approve ":                "ads/agent\nagent\nrolloutpolicy/agents\n:4",
+		"__complete approve agents --wave ":  "canary\ntenth\nrest\n:4",
 		"__complete approve agent --wave ":   "canary\ntenth\nrest\n:4",
 		"__complete suspend ":                "ads/agent\nagent\nrolloutpolicy/agents\n:4",
 		"__complete promote agent --reason ": ":4",

@@ -11,7 +11,6 @@ package approve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -95,7 +94,7 @@ type verb struct {
 func (v *verb) command(c *cobra.Command) *cobra.Command {
 	c.Long += "\n\n" + options.ExitText
 	c.Args = options.Arguments(1, policies.Argument("NAME"))
-	c.ValidArgsFunction = resolver.Complete(v.Options)
+	c.ValidArgsFunction = policies.Complete(v.Options)
 	c.RunE = func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args[0]) }
 	c.Flags().StringVar(&v.reason, "reason", "", "Why, for other people.")
 	noFiles(c, "reason", cobra.NoFileCompletions)
@@ -125,7 +124,7 @@ func (v *verb) waves(ctx context.Context, args []string) []string {
 	if err != nil || len(args) == 0 {
 		return nil
 	}
-	set, err := resolver.Find(ctx, c, args[0])
+	set, err := setOf(ctx, c, args[0])
 	if err != nil {
 		return nil
 	}
@@ -174,20 +173,9 @@ func (v *verb) run(ctx context.Context, arg string) error {
 
 // setOf returns the set that arg names, or the only set of the policy that it names.
 func setOf(ctx context.Context, c *options.Clients, arg string) (*resolver.Set, error) {
-	name, named := policies.Split(arg)
-	if !named {
-		set, err := resolver.FindToChange(ctx, c, arg)
-		if missing := (*resolver.Missing)(nil); !errors.As(err, &missing) || strings.Contains(arg, "/") {
-			return set, err //nolint:wrapcheck // it names the set
-		}
-		if p, other := policies.Get(ctx, c, arg); other != nil || len(p.Sets()) == 0 {
-			return nil, err //nolint:wrapcheck // it names the set
-		}
-		name = arg
-	}
-	p, err := policies.Get(ctx, c, name)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the policy
+	p, set, err := policies.Find(ctx, c, arg)
+	if err != nil || p == nil {
+		return set, err //nolint:wrapcheck // it names the set or the policy
 	}
 	switch sets := p.Sets(); len(sets) {
 	case 0:

@@ -9,6 +9,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
 )
 
 func newRetry(o *options.Options) *cobra.Command {
@@ -26,10 +27,12 @@ func newRetry(o *options.Options) *cobra.Command {
 func AddUndo(o *options.Options, undo *cobra.Command) *cobra.Command {
 	v := &verb{Options: o, decision: v1alpha1.UndoRollout}
 	byTemplate, committed := undo.RunE, false
+	undo.Args = options.Arguments(1, policies.Argument("NAME")) // without --to-committed, byTemplate refuses a policy
 	undo.Long += "\n\nWith --to-committed the template stays as it is: the rollout policy of the set returns all nodes to the committed revision, without waves, and rolls\n" +
 		"the revision out again only after `" + options.Program + " retry` or a new template. It creates a RolloutApproval for that.\n\n" +
 		"For a set with enforcement OnDelete, whose pods another controller creates, the manager changes the template back instead. It may not if it lacks the right, or if\n" +
-		"another field manager owns a part of the template: then no further node is updated, and the status of the policy reports UndoRefused or UndoNotPossible."
+		"another field manager owns a part of the template: then no further node is updated, and the status of the policy reports UndoRefused or UndoNotPossible.\n\n" +
+		"With --to-committed, NAME may also be rolloutpolicy/NAME, for a policy that applies to one daemon set only."
 	undo.Example += "\n\n  # Stop a rollout whose template another tool owns, and return to the revision before it\n" +
 		"  kubectl everynode undo ads/agent --to-committed --reason 'the agent leaks memory'"
 	undo.Flags().BoolVar(&committed, "to-committed", false, "Let the rollout policy return nodes to the committed revision, and keep the template.")

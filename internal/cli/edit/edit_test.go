@@ -128,7 +128,7 @@ func TestScreens(t *testing.T) {
 			}
 			text := session(t, fakecluster.New(t, set(t, advanced), set(t, native), policy("agents", false)),
 				"suspend agent --dry-run", "suspend agent", "suspend agent", "resume plain", "suspend rop/agents", "resume rolloutpolicy/agents", "resume rolloutpolicy/agents",
-				"pause agent", "suspend agents", "resume agent", "resume agent", "resume plain", "suspend rop/nothing", "resume rop/nothing", "suspend nothing", "suspend rop/", "suspend deploy/x", "suspend")
+				"pause agent", "suspend agents", "resume agents --dry-run", "resume agent", "resume agent", "resume plain", "suspend rop/nothing", "resume rop/nothing", "suspend nothing", "suspend rop/", "suspend deploy/x", "suspend")
 			text += session(t, fakecluster.New(t, set(t, advanced)), "suspend agent")
 			text += session(t, fakecluster.New(t, set(t, advanced)).WithoutPolicies(), "suspend agent", "suspend rop/agents", "resume agent")
 			return text + session(t, fakecluster.New(t, set(t, advanced), policy("a", true), policy("b", true)), "suspend agent", "resume agent")

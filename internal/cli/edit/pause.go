@@ -46,16 +46,12 @@ func newResume(o *options.Options) *cobra.Command {
 
 // resume resumes a policy, or a set and its policy.
 func (v *verb) resume(ctx context.Context, c *options.Clients, arg string) error {
-	if name, ok := policies.Split(arg); ok {
-		p, err := policies.Get(ctx, c, name)
-		if err != nil {
-			return err
-		}
-		return v.setSuspended(ctx, c, p, suspension{})
-	}
-	set, err := resolver.FindToChange(ctx, c, arg)
+	p, set, err := policies.Find(ctx, c, arg)
 	if err != nil {
 		return err
+	}
+	if p != nil {
+		return v.setSuspended(ctx, c, p, suspension{})
 	}
 	all, unread := policies.Optional(ctx, c, set)
 	if unread != "" {

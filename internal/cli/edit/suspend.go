@@ -4,7 +4,6 @@ package edit
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,7 +23,7 @@ func newSuspend(o *options.Options) *cobra.Command {
 		Short: "Suspend a rollout policy: start no further updates",
 		Long: lines("Suspend a rollout policy: start no further updates of the sets that it applies to. Updates that have started are finished, and missing pods",
 			"are still created. Soaks continue.",
-			"", "NAME is a set, which means the policy that applies to it, or rolloutpolicy/NAME. It sets spec.suspend of the RolloutPolicy to true."),
+			"", "NAME is a set, which means the policy that applies to it, or the name of a policy: NAME, if no set has it, or rolloutpolicy/NAME. It sets spec.suspend of the RolloutPolicy to true."),
 		Example: lines("  # Suspend the policy of a set", "  kubectl everynode suspend ads/agent", "",
 			"  # Suspend a policy by its name, and resume it", "  kubectl everynode suspend rolloutpolicy/agents", "  kubectl everynode resume rolloutpolicy/agents"),
 	}
@@ -60,20 +59,11 @@ func (v *verb) suspend(ctx context.Context, c *options.Clients, arg string) erro
 
 // policyOf returns the policy that arg names, or that applies to the set that arg names; the set is nil in the first case.
 func (v *verb) policyOf(ctx context.Context, c *options.Clients, arg string) (*policies.Policy, *resolver.Set, error) {
-	if name, ok := policies.Split(arg); ok {
-		p, err := policies.Get(ctx, c, name)
+	p, set, err := policies.Find(ctx, c, arg)
+	if err != nil || p != nil {
 		return p, nil, err
 	}
-	set, err := resolver.FindToChange(ctx, c, arg)
-	if missing := (*resolver.Missing)(nil); errors.As(err, &missing) && !strings.Contains(arg, "/") {
-		if p, other := policies.Get(ctx, c, arg); other == nil {
-			return p, nil, nil // the name of a policy, without its kind
-		}
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := policies.One(ctx, c, set)
+	p, err = policies.One(ctx, c, set)
 	return p, set, err
 }
 

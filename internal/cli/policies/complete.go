@@ -3,6 +3,8 @@
 package policies
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -17,6 +19,21 @@ func Split(arg string) (name string, ok bool) {
 	word, name, _ := strings.Cut(arg, "/")
 	kinds := []string{"rolloutpolicy", "rolloutpolicies", "rop", "rolloutpolicy.everynode.dev", "rolloutpolicies.everynode.dev"}
 	return name, name != "" && !strings.Contains(name, "/") && slices.Contains(kinds, strings.ToLower(word))
+}
+
+// Find returns the policy or the set that arg names, and nil for the other one. A NAME without a kind is a policy if there is no set with that name.
+func Find(ctx context.Context, c *options.Clients, arg string) (*Policy, *resolver.Set, error) {
+	if name, ok := Split(arg); ok {
+		p, err := Get(ctx, c, name)
+		return p, nil, err
+	}
+	set, err := resolver.FindToChange(ctx, c, arg)
+	if missing := (*resolver.Missing)(nil); errors.As(err, &missing) && !strings.Contains(arg, "/") {
+		if p, other := Get(ctx, c, arg); other == nil {
+			return p, nil, nil
+		}
+	}
+	return nil, set, err //nolint:wrapcheck // it names the set
 }
 
 // Argument is the argument for a set or a policy.
