@@ -107,7 +107,8 @@ func TestScreens(t *testing.T) {
 			return session(t, cluster(t, gone), "promote agent --wave tenth --dry-run=client", "promote agent --reason 'the nodes were removed'", "promote agent")
 		},
 		"reject": func(t *testing.T) string {
-			return session(t, waiting(t), "reject agent --reason 'it leaks memory' -o yaml", "reject agent", "approve agent", "promote agent", "reject agent --wave canary")
+			return session(t, waiting(t), "reject agent --reason 'it leaks memory' -o yaml", "reject agent", "approve agent", "promote agent", "reject agent --wave canary", "retry agent") +
+				session(t, cluster(t, policy(t, "Rejected", "Rolling")), "retry agent")
 		},
 		"failed": func(t *testing.T) string {
 			failed := policy(t, "Failed", "Rolling")

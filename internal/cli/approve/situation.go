@@ -142,7 +142,10 @@ func (s *situation) needs(wave string) bool {
 
 // check returns an error if the decision would have no effect.
 func (s *situation) check() error {
+	rejections := policies.Rejections(s.approvals, s.policy.Typed.Name, s.status)
 	switch failure := s.status.Failure; {
+	case s.decision == v1alpha1.Retry && (len(rejections) > 0 || failure == nil && s.status.Phase == v1alpha1.PhaseRejected):
+		return fmt.Errorf("revision %s of %s was rejected, so a retry has no effect: %s", s.status.TargetRevision, s.set.Title(), policies.AfterRejection(rejections))
 	case s.decision == v1alpha1.Retry && failure == nil:
 		return fmt.Errorf("revision %s has not failed: the rollout of %s is %s, so there is nothing to retry", s.status.TargetRevision, s.set.Title(), s.status.Phase)
 	case s.decision == v1alpha1.UndoRollout && failure != nil && failure.Action == v1alpha1.FailureUndo:

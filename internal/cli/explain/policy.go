@@ -90,7 +90,7 @@ func (s *subject) remedyByPolicy() string {
 	case kind == rollout.WaitSuspended:
 		return options.Program + " resume " + p.String()
 	case kind == rollout.WaitRejected:
-		return "change the template, for example with " + options.Program + " undo " + set + ", or delete the RolloutApproval with the rejection"
+		return s.m.Governance.Report().AfterRejection() + ", for example with " + options.Program + " undo " + set
 	case kind == rollout.WaitFailed:
 		return "change the template, or roll the revision out again with " + options.Program + " retry " + set
 	case kind == rollout.WaitConflict:

@@ -65,6 +65,14 @@ func failed() string {
 	return strings.Replace(text, "reason: Approval, message: The wave canary is complete and needs a RolloutApproval for revision agent-7c9d5f6b8.", "reason: Failed, message: Wave canary failed. The nodes have returned to the committed revision.", 1)
 }
 
+const rejection = `
+apiVersion: everynode.dev/v1alpha1
+kind: RolloutApproval
+metadata: {name: rejection, namespace: default, uid: uid-no}
+spec: {policy: agents, set: agent, revision: agent-7c9d5f6b8, decision: Reject, by: jane}
+status: {state: Valid, targetNumber: 2}
+`
+
 func TestPolicies(t *testing.T) {
 	waiting := governed("", "WaitingForApproval")
 	for name, c := range map[string]struct {
@@ -82,6 +90,7 @@ func TestPolicies(t *testing.T) {
 		"policy-back":      {"node-2 agent", []string{strings.Replace(failed(), "phase: Failed", "phase: Undoing", 1)}},
 		"policy-asked":     {"node-2 agent", []string{strings.NewReplacer("phase: Failed", "phase: Undoing", "wave: canary, action: Undo, message: Wave canary failed.", "action: Undo, message: The undo was requested by jane.").Replace(failed())}},
 		"policy-none":      {"node-6 agent", []string{strings.NewReplacer("enforcement: Full", "enforcement: None", "next: {action: Approve}", "").Replace(governed("suspend: true", "Stalled"))}},
+		"policy-rejected":  {"node-6 agent", []string{strings.Replace(waiting, "next: {action: Approve}", "", 1), rejection}},
 		"policy-gone":      {"node-6 agent", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,6 +36,8 @@ type PolicyReport struct {
 	v1alpha1.SetStatus
 	// now is what a manager would report now; empty if that is not known. A user may have retried the revision, or taken a rejection back, since the last report.
 	now v1alpha1.SetStatus
+	// rejections are the names of the approvals that reject the revision.
+	rejections []string
 	// Allowed are the analyses of the policy that the status has measurements of.
 	Allowed []v1alpha1.Analysis `json:"allowed,omitempty"`
 }
@@ -92,6 +94,7 @@ func (g *Governance) Report() *PolicyReport {
 	default:
 		r.SetStatus = v1alpha1.SetStatus{APIVersion: g.Set.APIVersion(), Name: g.Set.Name, Phase: v1alpha1.PhaseStalled}
 	}
+	r.rejections = policies.Rejections(g.Approvals, r.Name, &r.SetStatus)
 	if c := meta.FindStatusCondition(g.Policies[0].Typed.Status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue && !r.says(c.Message) {
 		r.Stalled = c.Message
 	}
@@ -112,6 +115,17 @@ func (g *Governance) Report() *PolicyReport {
 func (g *Governance) inConflict() bool {
 	return len(g.Policies) > 1 && slices.ContainsFunc(g.Stored.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == policy.SeveralPolicies })
 }
+
+// Remedy is what users can do about a revision that has failed or was rejected.
+func (r *PolicyReport) Remedy() string {
+	if r != nil && r.Phase == v1alpha1.PhaseRejected {
+		return r.AfterRejection()
+	}
+	return "change the template, or retry the revision"
+}
+
+// AfterRejection is what users can do about a revision that was rejected.
+func (r *PolicyReport) AfterRejection() string { return policies.AfterRejection(r.rejections) }
 
 // says reports whether the status of the set contains a message, after the name of the set.
 func (r *PolicyReport) says(message string) bool {

@@ -17,6 +17,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/status"
 	"everynode.dev/everynode/internal/testing/fakecluster"
@@ -87,6 +88,34 @@ func TestExitStatusInEachPhase(t *testing.T) {
 		if got := cluster.Out.String(); options.Code(err) != code || !strings.Contains(got, "\n"+want) {
 			t.Errorf("%s: code %d (%v), want %d and %q:\n%s", phase, options.Code(err), err, code, want, got)
 		}
+	}
+}
+
+// TestExitStatusHasTheRemedy: a revision that was rejected cannot be retried.
+func TestExitStatusHasTheRemedy(t *testing.T) {
+	const cannot = "the rollout cannot go on: "
+	second := strings.NewReplacer("name: rejection", "name: second", "uid-no", "uid-second").Replace(rejection)
+	unread := "delete the RolloutApproval with the rejection, or change the template"
+	for name, c := range map[string]struct {
+		phase     v1alpha1.Phase
+		approvals []string
+		want      string
+	}{
+		"failed":         {v1alpha1.PhaseFailed, nil, "change the template, or retry the revision"},
+		"rejected":       {v1alpha1.PhaseRejected, []string{rejection}, "delete the rejection (kubectl delete rolloutapproval rejection), or change the template"},
+		"rejected twice": {v1alpha1.PhaseRejected, []string{rejection, second}, "delete the rejection (kubectl delete rolloutapproval rejection second), or change the template"},
+	} {
+		objects := append(updated(t, 1), reported(t, c.phase, v1alpha1.EnforcementFull))
+		for _, a := range c.approvals {
+			objects = append(objects, fakecluster.Object(t, a))
+		}
+		err := fakecluster.New(t, objects...).Run(t, status.New, "agent", "--exit-status", "--timeout", "5s")
+		if err == nil || err.Error() != cannot+c.want {
+			t.Errorf("%s: %v, want %q", name, err, cannot+c.want)
+		}
+	}
+	if r := (&inspect.PolicyReport{SetStatus: v1alpha1.SetStatus{Phase: v1alpha1.PhaseRejected}}); r.Remedy() != unread {
+		t.Errorf("without the right to read approvals: %s, want %s", r.Remedy(), unread)
 	}
 }
 

@@ -234,7 +234,7 @@ func (s *status) ended(limited context.Context, sight *inspect.Observation, err 
 	case outcome.State == inspect.Finished:
 		return nil
 	case outcome.State == inspect.Failed && sight.Refused() == nil:
-		return &options.Exit{Code: options.ExitUnfinished, Err: errors.New("the rollout cannot go on: change the template, or retry the revision")}
+		return &options.Exit{Code: options.ExitUnfinished, Err: errors.New("the rollout cannot go on: " + sight.Policy.Remedy())}
 	case outcome.State == inspect.Failed:
 		return &options.Exit{Code: options.ExitUnfinished, Err: errors.New("the rollout cannot go on: correct the set")}
 	case timedOut:
