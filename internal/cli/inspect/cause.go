@@ -5,6 +5,7 @@ package inspect
 import (
 	"slices"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -20,9 +21,20 @@ func (m *Evaluation) Cause(kind rollout.VerdictKind) string {
 		return "the pod is old; it is not known whether a rollout policy applies to the daemon set, because the policies cannot be read"
 	case kind == rollout.WaitPolicy && len(g.Policies) == 1 && len(g.Policies[0].Rules.Problems) > 0:
 		return "the pod is old; the rollout policy of the daemon set cannot be followed, so no update starts"
+	case kind == rollout.WaitPolicy:
+		return g.stalled()
 	default:
 		return ""
 	}
+}
+
+// stalled is why nodes wait for a policy that is valid, and whose rollout cannot go on; empty if that is not the reason.
+func (g *Governance) stalled() string {
+	r := g.Report()
+	if r == nil || r.Phase != v1alpha1.PhaseStalled || len(r.Blocking) == 0 {
+		return ""
+	}
+	return "the pod is old; the rollout policy of the daemon set starts no update, and reports the reason " + r.Blocking[0].Reason
 }
 
 // Abandoned reports whether no policy applies to the set any more, in the middle of a rollout that one has begun: the revision of the template is not the committed one.
