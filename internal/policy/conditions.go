@@ -71,7 +71,7 @@ func (p *Policy) Conditions(selected []Set, sets []v1alpha1.SetStatus, before []
 		message += foreseen(sets)
 		set(v1alpha1.ConditionReady, true, "Complete", message)
 		set(v1alpha1.ConditionReconciling, false, "Complete", message)
-		set(v1alpha1.ConditionStalled, false, "Complete", "Nothing keeps the policy from being followed.")
+		set(v1alpha1.ConditionStalled, false, "Complete", notStalled(sets))
 	}
 	meta.SetStatusCondition(&after, p.enforced(sets, now))
 	return after
@@ -208,6 +208,14 @@ func betweenWaves(s *v1alpha1.SetStatus) bool {
 // passes reports whether no analysis of the active wave has an answer other than Pass.
 func passes(s *v1alpha1.SetStatus) bool {
 	return !slices.ContainsFunc(s.Analyses, func(as v1alpha1.AnalysisStatus) bool { return as.Wave == s.Wave && as.Answer != v1alpha1.AnswerPass })
+}
+
+// notStalled is why a policy is not stalled whose rollouts are complete or wait after a wave. Without an active rollout, the condition Ready may name a mistake that stops the next one.
+func notStalled(sets []v1alpha1.SetStatus) string {
+	if slices.ContainsFunc(sets, func(s v1alpha1.SetStatus) bool { return s.Phase != v1alpha1.PhaseComplete }) {
+		return "Nothing keeps the policy from being followed."
+	}
+	return "No rollout is active."
 }
 
 func ready(sets []v1alpha1.SetStatus) string {

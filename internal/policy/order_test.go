@@ -68,6 +68,9 @@ func TestRolloutsThatWouldStop(t *testing.T) {
 		if w.last.Phase != v1alpha1.PhaseComplete || got.Status != metav1.ConditionTrue || !strings.Contains(got.Message, "agent: The next rollout stops "+want) {
 			t.Errorf("%s: phase %s, %+v", spec, w.last.Phase, got)
 		}
+		if got := w.condition(v1alpha1.ConditionStalled); got.Status != metav1.ConditionFalse || got.Message != "No rollout is active." {
+			t.Errorf("%s: %+v", spec, got)
+		}
 		for name := range strings.SplitSeq("abcdefghij", "") {
 			w.labels[name] = map[string]string{"edge": "true", "zone": "a"}
 		}
