@@ -139,6 +139,12 @@ func TestScreens(t *testing.T) {
 				"status: {sets: [{apiVersion: apps.kruise.io/v1beta1, name: agent, enforcement: None, blocking: [{reason: NotServed, message: 'Another controller keeps the pods.'}]}, "+
 				"{apiVersion: apps/v1, name: plain, enforcement: Full}]}\n")), "suspend agent", "resume agent", "suspend rop/agents")
 		},
+		"suspend-conflict": func(t *testing.T) string {
+			return session(t, fakecluster.New(t, set(t, advanced), fakecluster.Object(t, "apiVersion: everynode.dev/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: agents, namespace: default, resourceVersion: \"3\"}\n"+
+				"spec: {targets: [{apiVersion: apps.kruise.io/v1beta1, kind: DaemonSet, name: agent}]}\n"+
+				"status: {sets: [{apiVersion: apps.kruise.io/v1beta1, name: agent, enforcement: Full, phase: Stalled, blocking: [{reason: Conflict, message: 'More than one policy applies to the daemon set: agents, others.'}]}]}\n")),
+				"suspend rop/agents", "resume agents")
+		},
 		"pause-ondelete": func(t *testing.T) string {
 			return session(t, fakecluster.New(t, set(t, advanced, "spec.updateStrategy.type=OnDelete")), "pause agent", "canary agent a=b", "partition agent 1")
 		},

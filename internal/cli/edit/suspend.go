@@ -14,6 +14,7 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/policy"
 )
 
 func newSuspend(o *options.Options) *cobra.Command {
@@ -116,12 +117,15 @@ func (v *verb) affected(p *policies.Policy, about *resolver.Set) {
 	}
 	for i := range p.Typed.Status.Sets {
 		st := &p.Typed.Status.Sets[i]
-		if st.Enforcement != v1alpha1.EnforcementNone {
-			continue
-		}
 		why := ""
 		for _, b := range st.Blocking {
 			why += " " + b.Message
+			if b.Reason == policy.SeveralPolicies && st.Enforcement != v1alpha1.EnforcementNone {
+				v.note("spec.suspend of %s has no effect on %s, because nothing starts there anyway. %s", p, all[i], b.Message)
+			}
+		}
+		if st.Enforcement != v1alpha1.EnforcementNone {
+			continue
 		}
 		v.note("%s has no effect on %s (enforcement None).%s", p, all[i], why)
 	}

@@ -194,6 +194,9 @@ func (r *PolicyReport) Headline() string {
 
 // NextAction describes the next action and when it happens; empty if none is known. set is the set as a user names it.
 func (r *PolicyReport) NextAction(now time.Time, set string) string {
+	if len(r.Others) > 0 && r.Enforcement != v1alpha1.EnforcementNone { // to resume one of them starts nothing
+		return "nothing starts before one policy remains: change spec.targets of rolloutpolicy/" + strings.Join(append([]string{r.Name}, r.Others...), " or rolloutpolicy/")
+	}
 	if r.Suspended && r.Enforcement != v1alpha1.EnforcementNone { // also if a soak, a window or a freeze has an end: nothing starts then
 		return "nothing starts before a user resumes the policy, with kubectl everynode resume rolloutpolicy/" + r.Name
 	}

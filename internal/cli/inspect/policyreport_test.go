@@ -86,6 +86,14 @@ func TestTheWaveForTheRemainingNodes(t *testing.T) {
 	}
 }
 
+// TestNextActionInAConflict: to resume the suspended policy starts nothing.
+func TestNextActionInAConflict(t *testing.T) {
+	r := &inspect.PolicyReport{Name: "a", Others: []string{"b"}, Suspended: true}
+	if got := r.NextAction(time.Unix(0, 0), "ads/agent"); got != "nothing starts before one policy remains: change spec.targets of rolloutpolicy/a or rolloutpolicy/b" {
+		t.Error(got)
+	}
+}
+
 // TestNextActionWithoutAnEnd: a freeze without an end shows no year 2262.
 func TestNextActionWithoutAnEnd(t *testing.T) {
 	r := &inspect.PolicyReport{Name: "agents", SetStatus: v1alpha1.SetStatus{Next: &v1alpha1.NextAction{Action: v1alpha1.ActionEndFreeze}}}
