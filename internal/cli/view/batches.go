@@ -65,20 +65,25 @@ func upTo(s rollout.Snapshot, p rollout.Plan) UpTo {
 	}
 	var first rollout.VerdictKind
 	left := 0
+	owners, others, mixed := false, false, false // others wait for something else than owners, or a policy that waits for them
 	for i := range min(len(s.Nodes), len(p.Verdicts)) {
 		n, kind := &s.Nodes[i], p.Verdicts[i].Kind
 		if n.Gone || n.Fit != rollout.MustRun || kind == rollout.UpToDate || kind == rollout.WaitAvailable || HeldBySet(kind) {
 			continue
 		}
-		if left++; left > 1 && kind != first {
-			return UpTo{}
+		owners, others = owners || kind == rollout.WaitNodeOwner, others || kind != rollout.WaitNodeOwner && !kind.OfPolicy()
+		if left++; left == 1 {
+			first = kind
 		}
-		first = kind
+		mixed = mixed || kind != first
 	}
-	if left == 0 {
+	switch {
+	case owners && !others:
+		return UpTo{Owners: true}
+	case left == 0 || mixed:
 		return UpTo{}
 	}
-	return UpTo{Owners: first == rollout.WaitNodeOwner, Paused: first == rollout.WaitPaused, OnDelete: first == rollout.WaitOnDelete}
+	return UpTo{Paused: first == rollout.WaitPaused, OnDelete: first == rollout.WaitOnDelete}
 }
 
 // byPolicy reports whether a rollout policy holds all nodes that are left, for a soak or an approval for example. A wave whose new pods are not available is no such hold, and neither

@@ -89,6 +89,10 @@ func TestPaceThatOwnersSet(t *testing.T) {
 	if got := PastPace(s, p, before); got != (Pace{UpTo: UpTo{Owners: true}}) {
 		t.Errorf("a node that is gone: %+v", got)
 	}
+	s, p = moment(rollout.UpToDate, rollout.WaitNodeOwner, rollout.WaitWave)
+	if got := PastPace(s, p, before); got != (Pace{UpTo: UpTo{Owners: true}}) {
+		t.Errorf("a node of a later wave of a policy: %+v", got)
+	}
 	s, p = moment(rollout.UpToDate, rollout.WaitNodeOwner, rollout.WaitBudget)
 	if got := PastPace(s, p, before); got.Owners || got.Stalled == 0 {
 		t.Errorf("a node that waits for the budget: %+v", got)
