@@ -172,7 +172,10 @@ func WavesOf(in policy.Input, p *policy.Policy) []int {
 	if in.Last != nil {
 		last.CommittedRevision, last.CommittedDigest = in.Last.CommittedRevision, in.Last.CommittedDigest
 	}
-	last.Waves = begun(&in, bare.Waves)
+	last.Waves = WavesBefore(&in, bare.Waves)
+	for k := range last.Waves {
+		last.Waves[k].Phase = v1alpha1.WavePending
+	}
 	in.Neighbours = nil
 	in.Policies, in.Approvals, in.Last, in.Revisions = []*policy.Policy{&bare}, nil, last, slices.Clone(Marked(in))
 	for i := range in.Revisions {
@@ -197,8 +200,9 @@ func WavesOf(in policy.Input, p *policy.Policy) []int {
 	return found
 }
 
-// begun returns waves that have not begun, except that nodes on which the update has begun keep their places, also those that are gone.
-func begun(in *policy.Input, waves []policy.Wave) []v1alpha1.WaveStatus {
+// WavesBefore returns for each wave what the last status has of the rollout that is decided about: the phase, and the nodes on which the update has begun, which keep
+// their places, also those that are gone.
+func WavesBefore(in *policy.Input, waves []policy.Wave) []v1alpha1.WaveStatus {
 	target := in.Snapshot.Set.Update
 	same := in.Last != nil && target < len(in.Revisions) && in.Last.TargetRevision == in.Revisions[target].Name && in.Last.TargetNumber == in.Snapshot.Revisions[target].Number
 	all := make([]v1alpha1.WaveStatus, len(waves))
@@ -208,7 +212,8 @@ func begun(in *policy.Input, waves []policy.Wave) []v1alpha1.WaveStatus {
 			continue
 		}
 		if at := slices.IndexFunc(in.Last.Waves, func(w v1alpha1.WaveStatus) bool { return w.Name == all[k].Name }); at >= 0 {
-			all[k].Begun, all[k].Gone = in.Last.Waves[at].Begun, in.Last.Waves[at].Gone
+			was := &in.Last.Waves[at]
+			all[k].Phase, all[k].Begun, all[k].Gone = was.Phase, was.Begun, was.Gone
 		}
 	}
 	return all

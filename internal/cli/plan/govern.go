@@ -47,6 +47,8 @@ type PolicyWave struct {
 	Complete string `json:"complete,omitempty"`
 	End      string `json:"end,omitempty"`
 	Soak     string `json:"soak,omitempty"`
+	// Begun reports whether the wave had begun before the plan: then Start is when the next of its nodes starts.
+	Begun bool `json:"begun,omitempty"`
 	// Completed reports whether the wave was complete before the plan, and Passed whether it had also ended: then Complete and End are 0s.
 	Completed bool `json:"completed,omitempty"`
 	Passed    bool `json:"passed,omitempty"`
@@ -87,6 +89,8 @@ type governor struct {
 type waveTimes struct {
 	complete, passed rollout.Time
 	approval         bool
+	// begun reports whether it had begun before the plan.
+	begun bool
 }
 
 // newGovernor returns what plays the policies of a set; nil if nothing restricts it: next to a controller that updates the set, marks of revisions hold nothing either.
@@ -116,6 +120,9 @@ func newGovernor(f *prediction) *governor {
 	in.Revisions = slices.Clone(inspect.Marked(*in))
 	if len(in.Policies) == 1 {
 		g.waves = make([]waveTimes, len(in.Policies[0].Waves))
+		for k, w := range inspect.WavesBefore(in, in.Policies[0].Waves) {
+			g.waves[k].begun = w.Phase != v1alpha1.WavePending
+		}
 		g.places = inspect.WavesOf(*in, in.Policies[0])
 	}
 	return g
@@ -311,7 +318,7 @@ func versionsOf(list []*policies.Policy) []PolicyVersion {
 func (f *prediction) wave(k int) PolicyWave {
 	g := f.governor
 	rules, t := &g.in.Policies[0].Waves[k], &g.waves[k]
-	w := PolicyWave{Name: rules.Name, Approval: t.approval, Nodes: []string{}}
+	w := PolicyWave{Name: rules.Name, Approval: t.approval, Begun: t.begun, Nodes: []string{}}
 	first, starts := time.Duration(0), false
 	for i := range f.result.Nodes {
 		n := &f.result.Nodes[i]
@@ -339,6 +346,14 @@ func (f *prediction) wave(k int) PolicyWave {
 		w.End, w.Passed = text(t.passed.Sub(g.begin)), !starts && t.passed == g.begin && !t.approval
 	}
 	return w
+}
+
+// startOr is when a wave starts, for users. A wave that had begun before the plan has started, also if more of its nodes start later.
+func (w *PolicyWave) startOr(now time.Time) string {
+	if w.Begun && !w.Completed {
+		return "begun"
+	}
+	return when(metav1.NewTime(now), w.Start)
 }
 
 // doneOr is a time of a wave for users, unless it was before the plan.
@@ -381,7 +396,7 @@ func (s *screen) policy(p *Policy, now time.Time) {
 		rows := [][]string{{"WAVE", "NODES", "START", "COMPLETE", "SOAK", "END", "NAMES"}}
 		for _, w := range p.Waves {
 			rows = append(rows, []string{
-				w.Name, fmt.Sprint(len(w.Nodes)), when(metav1.NewTime(now), w.Start), doneOr(w.Completed, now, w.Complete), cmp.Or(w.Soak, "-"),
+				w.Name, fmt.Sprint(len(w.Nodes)), w.startOr(now), doneOr(w.Completed, now, w.Complete), cmp.Or(w.Soak, "-"),
 				doneOr(w.Passed, now, w.End), cmp.Or(names(w.Nodes), "-"),
 			})
 		}

@@ -84,3 +84,23 @@ func TestPlanOfAFileNextToAnotherPolicy(t *testing.T) {
 		})
 	}
 }
+
+// TestPlanOfAWaveThatHasBegun: a wave that had begun before the plan does not start later, although more of its nodes do.
+func TestPlanOfAWaveThatHasBegun(t *testing.T) {
+	policy := policyOf("  waves: [{name: canary, nodes: {count: 3}}]\n  pace: {minTimeBetween: 10m}\n") + fmt.Sprintf("status:\n  sets: [{apiVersion: apps.kruise.io/v1beta1, name: agent, "+
+		"enforcement: Full, phase: Rolling, wave: canary, attempt: 1, targetRevision: agent-%s, targetNumber: 2, committedRevision: agent-%s, lastStart: \"2026-03-01T11:59:00.000000Z\", "+
+		"waves: [{name: canary, nodes: 3, updated: 1, available: 1, begun: [node-1], phase: Rolling}]}]\n", fakecluster.NewHash, fakecluster.OldHash)
+	for name, c := range map[string]struct{ image, want string }{
+		"it goes on":      {"", "canary 3 begun 19m15s"},
+		"another rollout": {" --image agent=registry.example/agent:3", "canary 3 9m0s (Sun 12:09 UTC) 29m15s"},
+	} {
+		objects := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uooooo"}.Objects(t)
+		cluster := fakecluster.New(t, append(objects, fakecluster.Object(t, policy))...)
+		if err := cluster.Run(t, New, strings.Fields("agent --local"+c.image)...); err != nil {
+			t.Fatal(err)
+		}
+		if out := strings.Join(strings.Fields(cluster.Out.String()), " "); !strings.Contains(out, c.want) {
+			t.Errorf("%s: it prints\n%s, want %s", name, cluster.Out, c.want)
+		}
+	}
+}
