@@ -28,11 +28,11 @@ import (
 
 // tryPolicies answers dry runs that create or patch rollout policies: it validates the specification by the schema of the CRD, without its CEL rules, and stores nothing.
 func (c *Cluster) tryPolicies(tb testing.TB) {
-	validate := func(name string, object map[string]any) (bool, runtime.Object, error) {
+	validate := func(name string, object map[string]any) (runtime.Object, error) {
 		if errs := invalid(field.NewPath("spec"), object["spec"], policySpec(tb)); len(errs) > 0 {
-			return true, nil, apierrors.NewInvalid(schema.GroupKind{Group: v1alpha1.GroupVersion().Group, Kind: v1alpha1.KindPolicy}, name, errs)
+			return nil, apierrors.NewInvalid(schema.GroupKind{Group: v1alpha1.GroupVersion().Group, Kind: v1alpha1.KindPolicy}, name, errs)
 		}
-		return true, &unstructured.Unstructured{Object: object}, nil
+		return &unstructured.Unstructured{Object: object}, nil
 	}
 	c.Dynamic.PrependReactor("create", v1alpha1.ResourcePolicies, func(action clienttesting.Action) (bool, runtime.Object, error) {
 		created, ok := action.(clienttesting.CreateActionImpl)
@@ -51,7 +51,8 @@ func (c *Cluster) tryPolicies(tb testing.TB) {
 		if err = errors.Join(err, json.Unmarshal(data, &wanted)); err != nil {
 			return true, nil, apierrors.NewBadRequest(err.Error())
 		}
-		return validate(object.GetName(), wanted)
+		result, err := validate(object.GetName(), wanted)
+		return true, result, err
 	})
 	c.Dynamic.PrependReactor("patch", v1alpha1.ResourcePolicies, func(action clienttesting.Action) (bool, runtime.Object, error) {
 		p, ok := action.(clienttesting.PatchActionImpl)
@@ -65,7 +66,8 @@ func (c *Cluster) tryPolicies(tb testing.TB) {
 		if err := json.Unmarshal(p.GetPatch(), &ops); err != nil || len(ops) != 1 || ops[0].Path != "/spec" {
 			return true, nil, apierrors.NewBadRequest(fmt.Sprintf("the patch is %s: %v", p.GetPatch(), err))
 		}
-		return validate(p.GetName(), map[string]any{"spec": ops[0].Value})
+		result, err := validate(p.GetName(), map[string]any{"spec": ops[0].Value})
+		return true, result, err
 	})
 }
 
