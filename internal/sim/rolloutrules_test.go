@@ -362,7 +362,9 @@ func (s *sim) judgeRollout(r *request, node string) {
 	case u.single != "" && len(k.started) > 1:
 		s.blame("pace", "%s %s, and has begun the updates of %s in one pass", r.m.name, r.text, sorted(k.started))
 	}
-	s.judgeInterval(r)
+	if !surging || k.fit(node) == mustRun {
+		s.judgeInterval(r)
+	}
 	s.begun[node+" "+k.image()] = true
 }
 
