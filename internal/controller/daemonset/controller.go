@@ -290,8 +290,6 @@ type pass struct {
 	tidied bool
 	// governedAt is when the pass before this one made a decision about a policy; 0 if it made none.
 	governedAt time.Time
-	// ran reports whether the pass has come as far as to read the history of the set.
-	ran bool
 	// byPolicy reports whether a policy updates the set although another controller manages its pods.
 	byPolicy bool
 	// turn is the turn of the set in its concurrency group.
@@ -353,7 +351,6 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 			return again, err
 		}
 	}
-	p.ran = true
 	claimed, h, claimErr, historyErr := p.claim(ctx)
 	err := errors.Join(claimErr, historyErr)
 	if h == nil {

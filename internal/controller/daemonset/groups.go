@@ -115,6 +115,8 @@ func (p *pass) endTurn(allowed *policy.Result, plan *rollout.Plan, trusted bool)
 		allowed.Begin(t.in, plan)
 		waits, held := t.in.Waits(plan)
 		changed = t.of.Record(set, policy.LedgerEntry{Group: t.neighbours.Group.Name, UnderWay: allowed.UnderWay, Down: allowed.Down, Waits: waits, Held: held})
+	} else if len(p.rules.Policies) == 0 { // what is known of it gets old: it may belong to the group again later
+		t.decided, changed = true, t.of.Forget(set, false)
 	}
 	t.of.mu.Unlock()
 	if changed {
@@ -131,7 +133,7 @@ func (p *pass) missTurn() {
 	}
 	if l := p.c.groups.open(set.Namespace, false); l != nil {
 		defer p.c.groups.release(set.Namespace, l)
-		if of := p.c.Policies.Of(set).Policies; p.turn.of == nil && groupOf(of) == "" && (len(of) > 0 || !p.ran) {
+		if p.turn.of == nil && groupOf(p.c.Policies.Of(set).Policies) == "" {
 			p.c.leaveGroup(set, false)
 			return
 		}
