@@ -64,12 +64,12 @@ func (r *run) soakText(k int, st *v1alpha1.WaveStatus) string {
 	if r.out.Memory.growing {
 		text = r.growingText(k, st) + " Until then its soak pauses."
 	}
-	switch st.SoakRestarts {
-	case 0:
-	case 1:
-		text += fmt.Sprintf(" The soak has started again once, because the pod on node %s was not available.", st.SoakRestartedBy)
-	default:
-		text += fmt.Sprintf(" The soak has started again %d times, the last time because the pod on node %s was not available.", st.SoakRestarts, st.SoakRestartedBy)
+	if n := int(st.SoakRestarts); n > 0 {
+		last := ""
+		if n > 1 {
+			last = "the last time "
+		}
+		text += fmt.Sprintf(" The soak has started again %s, %sbecause the pod on node %s was not available.", times(n), last, st.SoakRestartedBy)
 	}
 	return text
 }

@@ -14,8 +14,9 @@ import (
 	"everynode.dev/everynode/internal/policy"
 )
 
-// TestSoakWhileNothingIsDecided: the time in which another controller owns the dialect makes a soak longer.
-func TestSoakWhileNothingIsDecided(t *testing.T) {
+// soakingWorld is a world in which the canary of a new revision soaks for ten minutes.
+func soakingWorld(t *testing.T) (*world, *rules) {
+	t.Helper()
 	w, r := governedWorld(t)
 	p := canaryPolicy()
 	p.Spec.Waves[0].Soak, p.Spec.Waves[0].After = &metav1.Duration{Duration: 10 * time.Minute}, nil
@@ -23,6 +24,12 @@ func TestSoakWhileNothingIsDecided(t *testing.T) {
 	w.edit("img:v2")
 	w.settle()
 	w.settle()
+	return w, r
+}
+
+// TestSoakWhileNothingIsDecided: the time in which another controller owns the dialect makes a soak longer.
+func TestSoakWhileNothingIsDecided(t *testing.T) {
+	w, r := soakingWorld(t)
 	w.mayWrite = false
 	w.mustPass()
 	w.clock.Step(time.Hour)
@@ -41,13 +48,7 @@ func TestSoakWhileNothingIsDecided(t *testing.T) {
 
 // TestSoakWhileNoPolicyApplies: a set leaves the targets of its policy in the middle of a soak and comes back an hour later. That hour is no soak, and an outage in it counts.
 func TestSoakWhileNoPolicyApplies(t *testing.T) {
-	w, r := governedWorld(t)
-	p := canaryPolicy()
-	p.Spec.Waves[0].Soak, p.Spec.Waves[0].After = &metav1.Duration{Duration: 10 * time.Minute}, nil
-	r.Policies = []*policy.Policy{policy.Read(p)}
-	w.edit("img:v2")
-	w.settle()
-	w.settle()
+	w, r := soakingWorld(t)
 	was := r.Policies
 	r.Policies = nil
 	w.mustPass()

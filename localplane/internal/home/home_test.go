@@ -240,7 +240,7 @@ func TestRunningNextToIt(t *testing.T) {
 			}
 			continue
 		}
-		defer func() { _ = lock.Unlock() }()
+		t.Cleanup(func() { _ = lock.Unlock() })
 	}
 	if err := os.Mkdir(filepath.Join(dir, "planes", "nothing"), 0o700); err != nil {
 		t.Fatal(err)
