@@ -72,8 +72,12 @@ func TestPolicyCannotBeValidated(t *testing.T) {
 		"no patch":  {answer: apierrors.NewForbidden(resource, "agents", errors.New(`User "jane" cannot patch resource "rolloutpolicies"`)), stored: true, warns: `ask for the verb "patch" on "rolloutpolicies.everynode.dev"`},
 		"no create": {answer: apierrors.NewForbidden(resource, "agents", errors.New(`User "jane" cannot create resource "rolloutpolicies"`)), warns: `ask for the verb "create" on "rolloutpolicies.everynode.dev"`},
 		"busy":      {answer: apierrors.NewServiceUnavailable("try again"), warns: "create rolloutpolicies.everynode.dev default/agents: try again"},
-		"admission": {answer: apierrors.NewForbidden(resource, "agents", errors.New("a policy denies it")), fails: "the API server refuses the policy in " + file + ": "},
-		"strict":    {answer: apierrors.NewBadRequest("strict decoding error"), fails: "the API server refuses the policy in " + file + ": strict decoding error"},
+		"webhook with side effects": {
+			answer: apierrors.NewBadRequest(`admission webhook "audit.example" does not support dry run`), warns: `admission webhook "audit.example" does not support dry run`,
+		},
+		"webhook that is down": {answer: apierrors.NewInternalError(errors.New(`failed calling webhook "audit.example"`)), warns: `failed calling webhook "audit.example"`},
+		"admission":            {answer: apierrors.NewForbidden(resource, "agents", errors.New("a policy denies it")), fails: "the API server refuses the policy in " + file + ": "},
+		"strict":               {answer: apierrors.NewBadRequest("strict decoding error"), fails: "the API server refuses the policy in " + file + ": strict decoding error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, settled(true, 3).Objects(t)...)

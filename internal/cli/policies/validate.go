@@ -31,6 +31,8 @@ func Validate(ctx context.Context, c *options.Clients, p, stored *Policy) (unask
 		return nil, nil
 	case absent(c, err):
 		return ErrMissing, nil
+	case apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run"): // of a webhook with side effects, which says nothing about the policy
+		return err, nil
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		return nil, err
 	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), `" cannot `+verb+` resource "`):
