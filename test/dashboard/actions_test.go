@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 	corev1 "k8s.io/api/core/v1"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/test/chrome"
 	"everynode.dev/everynode/test/harness"
 )
@@ -128,6 +129,12 @@ func TestForesightOfAPolicy(t *testing.T) {
 	if updated != 2 {
 		t.Errorf("%d nodes are updated before the approval, and the plan has 2", updated)
 	}
+	s.Poll("the status of the policy has the wait that the page foresees", func() error {
+		if phase := s.Kubectl("get", "rolloutpolicies.everynode.dev", "waves", "-o", "jsonpath={.status.sets[0].phase}"); phase != string(v1alpha1.PhaseWaitingForApproval) {
+			return fmt.Errorf("its phase is %q", phase)
+		}
+		return nil
+	})
 	b.acts("approve", "", "approved", "kubectl everynode approve"+" -n "+s.Name+" ads/"+set)
 	b.Does("the rest, and the outcome", chrome.Until(chrome.Count(".cell.g1")+" === 6"), chrome.Until(`(document.querySelector("[data-applied='as planned']")?.innerText || "").includes("6 of 6 nodes")`))
 	b.Quiet()
