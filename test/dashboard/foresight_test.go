@@ -79,15 +79,15 @@ func TestTimesAfterAnApproval(t *testing.T) {
 	b.Quiet()
 }
 
-// TestWavesOfAPlan: the waves that a plan counts are those of the rollout policy; without one it counts batches of the size of the budget.
+// TestWavesOfAPlan: the waves that a plan counts are those of the rollout policy; without one it counts batches of the size of the budget. The last soak ends after the last node.
 func TestWavesOfAPlan(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuuuuu", set)
 	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	b.foresees("")
 	b.Does("batches", chrome.Until(shows("[data-plan]", ", 3 batches, at most 2 nodes at once")), chrome.Until(chrome.Count(".foresight li")+" === 0"))
-	b.Does("the policy", chrome.Press(chrome.Find(".foresight input[type=checkbox]")), chrome.Enter(".foresight textarea", inWaves(`{"name": "all", "nodes": {"percent": 100}}`)),
-		chrome.Press(chrome.Find(".foresight button[type=submit]")), chrome.Until(shows("[data-plan]", "wave all: 6 nodes")))
+	b.Does("the policy", chrome.Press(chrome.Find(".foresight input[type=checkbox]")), chrome.Enter(".foresight textarea", inWaves(`{"name": "all", "nodes": {"percent": 100}, "soak": "1h"}`)),
+		chrome.Press(chrome.Find(".foresight button[type=submit]")), chrome.Until(shows("[data-plan]", "wave all: 6 nodes")), chrome.Until(shows("[data-plan]", " until all nodes are updated; with the last soak 1h")))
 	b.Does("waves of the policy", chrome.Until("!"+shows("[data-plan]", "waves")), chrome.Until(labelled("node-1", "wave all")))
 	b.Quiet()
 }

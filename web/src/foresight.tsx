@@ -14,9 +14,9 @@ interface PlannedNode { name: string; verdict: string; wave?: number; message: s
 /** Plan is the document of kubectl everynode plan, as far as the page uses it. The object also has the other fields. */
 export interface Plan {
   revision: string;
-  nodes: PlannedNode[]; counts: Record<string, number>; duration: string; unfinished: number; estimate: { low: string; high: string };
+  nodes: PlannedNode[]; counts: Record<string, number>; duration: string; unfinished: number; estimate: { low: string; high: string; endLow?: string; endHigh?: string };
   warnings: { kind: string; message: string }[]; budget: { limit: number; waves: number; mostAtOnce: number; mostDown: number };
-  policy?: { name: string; holds?: string; waves: { name: string; nodes: string[]; start?: string; end?: string; approval?: boolean; after?: string[] }[] };
+  policy?: { name: string; holds?: string; waves: { name: string; nodes: string[]; start?: string; end?: string; begun?: boolean; completed?: boolean; approval?: boolean; after?: string[] }[] };
 }
 
 /** Foreseen is a plan that is shown, at a time of it in seconds; at is -1 for its verdicts. raw is the plan as the server has sent it: what is shown may differ in characters. */
@@ -64,9 +64,12 @@ function moment({ plan, at }: Foreseen): string {
   return last ? `${span(at - seconds(last.start)!)} after ${approvals(last)}` : "after " + span(at);
 }
 
-/** decided says that the duration of a plan does not have the time until people decide. */
-export function decided(plan: Plan): string {
-  return plan.policy?.waves.some((w) => w.approval) ? " and the time until approvals" : "";
+const interval = (low: string, high: string) => low === high ? low : `${low} to ${high}`;
+
+/** lasts is how long a plan takes. A soak goes on after all nodes are updated, and the time until people decide is not known. */
+export function lasts({ estimate: e, policy }: Plan): string {
+  const soak = e.endLow && e.endHigh ? ` until all nodes are updated; with the last soak ${interval(e.endLow, e.endHigh)}` : "";
+  return interval(e.low, e.high) + soak + (policy?.waves.some((w) => w.approval) ? " and the time until approvals" : "");
 }
 
 /** Look is how a node looks in a plan. name is what that means. */
@@ -219,14 +222,13 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
         {problem && <p class="warning" role="alert">{problem}</p>}
         {foreseen && (
           <div data-plan="shown">
-            <p role="status"><b>This is a plan: nothing has been changed.</b> {Object.entries(foreseen.plan.counts).map(([v, n]) => `${n} ${v}`).join(", ")}; takes {foreseen.plan.estimate.low}
-              {foreseen.plan.estimate.high !== foreseen.plan.estimate.low ? " to " + foreseen.plan.estimate.high : ""}{decided(foreseen.plan)}, {foreseen.plan.policy ? ""
+            <p role="status"><b>This is a plan: nothing has been changed.</b> {Object.entries(foreseen.plan.counts).map(([v, n]) => `${n} ${v}`).join(", ")}; takes {lasts(foreseen.plan)}, {foreseen.plan.policy ? ""
                 : foreseen.plan.budget.waves + (foreseen.plan.budget.waves === 1 ? " batch, " : " batches, ")}at most {foreseen.plan.budget.mostAtOnce} nodes at once, at
               most {foreseen.plan.budget.mostDown} without an available pod{foreseen.plan.unfinished ? `; ${foreseen.plan.unfinished} nodes never finish` : ""}.</p>
             {foreseen.plan.warnings.map((w) => <p key={w.kind + w.message} class="warning">{w.message}</p>)}
             {foreseen.plan.policy?.holds && <p class="warning">{foreseen.plan.policy.holds}</p>}
             {foreseen.plan.policy && <ul class="plain">{foreseen.plan.policy.waves.map((w) => (
-              <li key={w.name}>wave {w.name}: {w.nodes.length} nodes{w.start ? `, starts ${within(w.start, w)}` : ""}{w.end ? `, ends ${within(w.end, w)}` : ""}{w.approval ? ", then needs an approval" : ""}</li>
+              <li key={w.name}>wave {w.name}: {w.nodes.length} nodes{w.completed ? ", complete" : w.begun ? ", begun" : w.start ? `, starts ${within(w.start, w)}` : ""}{w.end ? `, ends ${within(w.end, w)}` : ""}{w.approval ? ", then needs an approval" : ""}</li>
             ))}</ul>}
             {total > 0 && <Player from={0} to={total} at={foreseen.at < 0 ? total : foreseen.at} says={foreseen.at < 0 ? "the verdicts" : moment(foreseen)}
               move={(at) => show({ ...foreseen, at })}>

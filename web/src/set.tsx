@@ -5,7 +5,7 @@
 import { Fragment, h } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { query, read, useStream } from "./api";
-import { Foreseen, Foresight, Plan, PlanLegend, PlanPanel, approvals, decided, lookOf } from "./foresight";
+import { Foreseen, Foresight, Plan, PlanLegend, PlanPanel, approvals, lasts, lookOf } from "./foresight";
 import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, collator, groupOf, groups, moment, nodePath, notReady, reasonOf, seconds, span, wall } from "./model";
 import { Pods } from "./node";
 import { Badge, Bar, Conditions, Table, Warnings } from "./parts";
@@ -330,7 +330,7 @@ function estimated(wave: string, e: Estimate): string {
     return "";
   }
   const time = (s: number) => wall(e.at + s * 1000);
-  return "estimate: " + [start ? "from " + time(start) : "", end !== undefined ? "until " + time(end) : "the end is not known"].filter(Boolean).join(" ")
+  return "estimate: " + [start && !w.begun ? "from " + time(start) : "", end !== undefined ? "until " + time(end) : "the end is not known"].filter(Boolean).join(" ")
     + (w.approval ? ", and then the approval" : "");
 }
 
@@ -369,9 +369,7 @@ function Waves({ head, policy, details }: { head: Head; policy: Policy; details?
         })}
       </ol>
       {(policy.waves || []).length > 0 && <p><button type="button" disabled={busy} onClick={ask}>{busy ? "Estimating …" : "Estimate the times"}</button>
-        {estimate?.plan && <span role="status"> Estimated at {wall(estimate.at)}: {estimate.plan.unfinished ? `${estimate.plan.unfinished} nodes do not finish` : `all ends in ${estimate.plan.estimate.low}`
-          + (estimate.plan.estimate.high !== estimate.plan.estimate.low ? " to " + estimate.plan.estimate.high : "")
-          + decided(estimate.plan)}{estimate.plan.policy?.holds ? "; " + estimate.plan.policy.holds : ""}.</span>}</p>}
+        {estimate?.plan && <span role="status"> Estimated at {wall(estimate.at)}: {estimate.plan.unfinished ? `${estimate.plan.unfinished} nodes do not finish` : `it takes ${lasts(estimate.plan)}`}{estimate.plan.policy?.holds ? "; " + estimate.plan.policy.holds : ""}.</span>}</p>}
       {estimate?.error && <p class="warning" role="alert">{estimate.error}</p>}
       {spec?.windows && <p>Windows: {spec.windows.map((w) => `${w.schedule} for ${w.duration} (${w.timeZone || "UTC"})`).join("; ")}</p>}
       {spec?.freezes && <p>Freezes: {spec.freezes.map((f) => `${moment(f.from)} to ${moment(f.to)}`).join("; ")}</p>}
