@@ -292,6 +292,9 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 	} else if approval != nil {
 		st.Approval, st.ApprovedBy = approval.Name, approval.Spec.By
 	}
+	if st.CompletedAt == nil { // it has no nodes
+		st.CompletedAt = second(r.s.Now)
+	}
 	st.Phase, st.Soaked, st.WaitingSince = v1alpha1.WavePassed, nil, nil
 	return true
 }

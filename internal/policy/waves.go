@@ -24,7 +24,7 @@ const nowhere place = -1
 // begun are in the wave in which it has, and the places of those that are gone stay empty.
 func (r *run) assign() (places []place, unmatched []bool) {
 	p := r.p
-	a := &assignment{s: r.s, labels: r.in.Labels, places: slices.Clone(r.began), gone: r.gone, counts: make([]int, len(p.Waves)), complete: make([]rollout.Time, len(p.Waves))}
+	a := &assignment{s: r.s, labels: r.in.Labels, places: slices.Clone(r.began), gone: r.gone, counts: make([]int, len(p.Waves)), complete: make([]rollout.Time, len(p.Waves)), passed: make([]bool, len(p.Waves))}
 	for i, k := range r.began {
 		if k != nowhere && member(&r.s.Nodes[i]) {
 			a.counts[k]++
@@ -38,7 +38,7 @@ func (r *run) assign() (places []place, unmatched []bool) {
 			continue
 		}
 		if st := r.before(w.Name); st != nil && st.CompletedAt != nil {
-			a.complete[k] = rollout.Time(st.CompletedAt.UnixNano())
+			a.complete[k], a.passed[k] = rollout.Time(st.CompletedAt.UnixNano()), st.Phase == v1alpha1.WavePassed
 		}
 		if a.order == nil {
 			a.order = seniority(r.s)
@@ -60,6 +60,8 @@ type assignment struct {
 	counts []int
 	// complete is when each wave was complete; 0 for one that is not.
 	complete []rollout.Time
+	// passed reports for each wave whether it has passed.
+	passed []bool
 	// order is the order in which waves take members; those before next have a wave. The memory of free is reused for each wave.
 	order, free []int
 	next        int
@@ -107,10 +109,14 @@ func (a *assignment) some(w *Wave, k place) (matched bool) {
 		for total > 0 && a.late(k, a.order[total-1]) { // they come last
 			total--
 		}
-		for number := a.number(w, k, total, taken) - a.counts[k]; number > 0 && a.next < len(a.order); a.next++ {
-			if i := a.order[a.next]; a.places[i] == nowhere {
+		number := a.number(w, k, total, taken) - a.counts[k]
+		for at := a.next; number > 0 && at < len(a.order); at++ {
+			if i := a.order[at]; a.places[i] == nowhere && !a.closed(k, i) {
 				a.put(i, k)
 				number--
+			}
+			if at == a.next && a.places[a.order[at]] != nowhere {
+				a.next++
 			}
 		}
 		return true
@@ -126,7 +132,9 @@ func (a *assignment) some(w *Wave, k place) (matched bool) {
 		matched = true
 		switch at := a.places[i]; {
 		case at == nowhere:
-			free = append(free, i)
+			if !a.closed(k, i) {
+				free = append(free, i)
+			}
 		case at == k:
 			free = append(free, i)
 			begun++
@@ -148,6 +156,14 @@ func (a *assignment) some(w *Wave, k place) (matched bool) {
 // each node that joins.
 func (a *assignment) late(k place, i int) bool {
 	return a.complete[k] != 0 && a.s.Nodes[i].Joined >= a.complete[k]
+}
+
+// closed reports whether a wave has passed without a node that was ready then: the node waits for a wave that comes later. Otherwise its update would begin at once,
+// while a later wave is observed. A node that was not ready was left out, and may be one of the wave's members.
+func (a *assignment) closed(k place, i int) bool {
+	n := &a.s.Nodes[i]
+	return a.passed[k] && n.Joined < a.complete[k] && n.Ready && n.Since < a.complete[k] &&
+		!slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == a.s.Set.Update })
 }
 
 // number is how many nodes a wave takes: total are those that it matches, taken those of them that are in waves before it. Percentages are those of the nodes

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// TestPassedWavesTakeNoFurtherNodes: a wave that has passed takes no node that existed before: its update would begin at once, before its own wave is released.
+func TestPassedWavesTakeNoFurtherNodes(t *testing.T) {
+	t.Run("a place that was never used", func(t *testing.T) {
+		w := newWorld(t, "waves: [{name: canary, nodes: {count: 3}}, {name: half, nodes: {count: 2}, soak: 1h}]\nunreachableAfter: 1m")
+		w.node("a").Ready, w.node("a").Since = false, w.s.Now.Add(-time.Hour)
+		w.node("a").Pods[0].Deleting = true // and no kubelet ends it
+		w.pass(0)
+		w.want("bc", v1alpha1.PhaseRolling, "canary")
+		w.pass(time.Second)
+		w.want("de", v1alpha1.PhaseRolling, "half")
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseSoaking, "half")
+		w.vanish("a")
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseSoaking, "half")
+	})
+	t.Run("a percentage that had no nodes", func(t *testing.T) {
+		w := newWorld(t, "waves: [{name: canary, nodes: {count: 2}}, {name: tenth, nodes: {percent: 10}}, {name: half, nodes: {percent: 50}, soak: 1h}]")
+		w.pass(0)
+		w.want("ab", v1alpha1.PhaseRolling, "canary")
+		w.pass(time.Second)
+		w.want("cde", v1alpha1.PhaseRolling, "half")
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseSoaking, "half")
+		for _, name := range "klmnopqrstuvwxyzABCDEFGHIJ" {
+			w.join(string(name), w.s.Now, 0)
+		}
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseSoaking, "half")
+	})
+	t.Run("a percentage of nodes without a taint", func(t *testing.T) {
+		w := newWorld(t, "waves: [{name: some, nodes: {percent: 20}}, {name: one, nodes: {count: 1}, soak: 1h}]")
+		for _, name := range "efghij" {
+			w.node(string(name)).Fit = rollout.MayStay
+		}
+		w.pass(0)
+		w.want("a", v1alpha1.PhaseRolling, "some")
+		w.pass(time.Second)
+		w.want("b", v1alpha1.PhaseRolling, "one")
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseSoaking, "one")
+		for _, name := range "efghij" {
+			w.node(string(name)).Fit = rollout.MustRun
+		}
+		w.pass(time.Second)
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseSoaking, "one")
+	})
+}
