@@ -179,30 +179,33 @@ func withoutNodes(sets []v1alpha1.SetStatus) []string {
 
 // Settled reports whether the rollout of a set waits after a wave that is complete and healthy, and that is enough for the policy to be ready.
 func (p *Policy) Settled(s *v1alpha1.SetStatus) bool {
+	if !p.WaveHealthy || !available(s) {
+		return false
+	}
 	switch s.Phase {
 	case v1alpha1.PhaseSoaking:
-		return p.WaveHealthy && passes(s)
+		return passes(s)
 	case v1alpha1.PhaseWaitingForApproval:
-		return p.WaveHealthy
-	case v1alpha1.PhaseWaitingForWindow:
-		return p.WaveHealthy && betweenWaves(s)
+		return true
+	case v1alpha1.PhaseWaitingForWindow: // between two waves
+		return !slices.ContainsFunc(s.Waves, func(w v1alpha1.WaveStatus) bool { return w.Phase != v1alpha1.WavePassed && w.Phase != v1alpha1.WavePending })
 	default:
 		return false
 	}
 }
 
-// betweenWaves reports whether waves have passed, all their nodes are available, and no other wave has begun.
-func betweenWaves(s *v1alpha1.SetStatus) bool {
-	passed := false
+// available reports whether all nodes of the waves that have begun are available, and there are any.
+func available(s *v1alpha1.SetStatus) bool {
+	some := false
 	for i := range s.Waves {
-		switch w := &s.Waves[i]; {
-		case w.Phase == v1alpha1.WavePassed && w.Available >= w.Nodes:
-			passed = passed || w.Nodes > 0
-		case w.Phase != v1alpha1.WavePending:
-			return false
+		if w := &s.Waves[i]; w.Phase != v1alpha1.WavePending {
+			if w.Available < w.Nodes {
+				return false
+			}
+			some = some || w.Nodes > 0
 		}
 	}
-	return passed
+	return some
 }
 
 // passes reports whether no analysis of the active wave has an answer other than Pass.
