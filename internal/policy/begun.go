@@ -84,9 +84,9 @@ func (r *run) findBegun() {
 			was.lost[b.wave]++
 			b.name = ""
 		case !known:
-		case there && member(&r.s.Nodes[at]) && r.p.Waves[k].matches(r.in.Labels[at]):
+		case there && member(r.s, &r.s.Nodes[at]) && r.p.Waves[k].matches(r.in.Labels[at]):
 			r.began[at] = place(k)
-		case there && member(&r.s.Nodes[at]): // a user has changed its labels, or the wave
+		case there && member(r.s, &r.s.Nodes[at]): // a user has changed its labels, or the wave
 		case there: // it may come back, also under another manager
 			r.apart[at], r.gone[k], r.away[k] = place(k), r.gone[k]+1, r.away[k]+1
 		default:
@@ -109,7 +109,7 @@ func (r *run) noteBegun(active int) {
 	var more []begunNode
 	for i := range r.s.Nodes {
 		n, k := &r.s.Nodes[i], r.places[i]
-		if k == nowhere || k > place(active) || r.began[i] != nowhere || !r.p.Waves[k].limited() || !member(n) {
+		if k == nowhere || k > place(active) || r.began[i] != nowhere || !r.p.Waves[k].limited() || !member(r.s, n) {
 			continue
 		}
 		if slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == r.s.Set.Update }) {

@@ -14,7 +14,7 @@ func (p *Policy) Tighten(s *rollout.Snapshot) { tighten(s, p.MaxUnavailable) }
 func tighten(s *rollout.Snapshot, limit *rollout.Quantity) {
 	members := 0
 	for i := range s.Nodes {
-		if member(&s.Nodes[i]) {
+		if desired(&s.Nodes[i]) {
 			members++
 		}
 	}
@@ -43,7 +43,7 @@ func (r *run) blockedByBudget(active int) {
 	members, down, waiting := 0, 0, 0
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
-		if !member(n) {
+		if !desired(n) {
 			continue
 		}
 		members++

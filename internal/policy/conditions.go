@@ -188,7 +188,9 @@ func (p *Policy) Settled(s *v1alpha1.SetStatus) bool {
 	case v1alpha1.PhaseWaitingForApproval:
 		return true
 	case v1alpha1.PhaseWaitingForWindow: // between two waves
-		return !slices.ContainsFunc(s.Waves, func(w v1alpha1.WaveStatus) bool { return w.Phase != v1alpha1.WavePassed && w.Phase != v1alpha1.WavePending })
+		return !slices.ContainsFunc(s.Waves, func(w v1alpha1.WaveStatus) bool {
+			return w.Phase != v1alpha1.WavePassed && w.Phase != v1alpha1.WavePending
+		})
 	default:
 		return false
 	}

@@ -319,7 +319,7 @@ func (r *run) measure() {
 	standing := r.s.Progress()
 	for i := range r.s.Nodes {
 		r.standing[i] = standing(i)
-		if n := &r.s.Nodes[i]; !n.Ready && member(n) && r.p != nil {
+		if n := &r.s.Nodes[i]; !n.Ready && member(r.s, n) && r.p != nil {
 			r.left[i] = r.leftOut(n)
 		}
 	}
@@ -394,7 +394,7 @@ func (r *run) pace() {
 	if most := r.p.MaxUpgrading; most != nil {
 		members, absent := 0, 0
 		for i := range r.s.Nodes {
-			if member(&r.s.Nodes[i]) {
+			if desired(&r.s.Nodes[i]) {
 				members++
 				if r.absent(i) {
 					absent++

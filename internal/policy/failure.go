@@ -158,7 +158,7 @@ func (r *run) lacked(wave string) bool {
 func (r *run) lacking(k int) bool {
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
-		if r.places[i] == place(k) && member(n) && !r.left[i] && !r.standing[i].Available && !r.out.Watch.nodes[n.Name].joined {
+		if r.places[i] == place(k) && member(r.s, n) && !r.left[i] && !r.standing[i].Available && !r.out.Watch.nodes[n.Name].joined {
 			return true
 		}
 	}
@@ -348,7 +348,7 @@ func (r *run) returns(n *rollout.Node) bool {
 
 // wouldGet reports whether a node without a live pod would get one of the failed revision again if it was not returning: its last pod was of that revision.
 func (r *run) wouldGet(n *rollout.Node) bool {
-	return member(n) && n.Last == r.template && !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
+	return member(r.s, n) && n.Last == r.template && !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
 }
 
 // blockedUndoFailed is the reason in blocking for an undo that has failed.
@@ -365,7 +365,7 @@ func (r *run) judgeUndo() {
 	members := 0
 	var nodes []v1alpha1.FailedNode
 	for i := range r.s.Nodes {
-		if member(&r.s.Nodes[i]) && !r.left[i] {
+		if member(r.s, &r.s.Nodes[i]) && !r.left[i] {
 			members++
 		}
 		if r.failed[i] != nil {
@@ -399,7 +399,7 @@ func (r *run) undoLimit() *rollout.Quantity {
 	members, down := 0, 0
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
-		if !member(n) {
+		if !member(r.s, n) {
 			continue
 		}
 		if members++; !n.Ready && !r.serving(i) {
@@ -433,7 +433,7 @@ func (r *run) retry() {
 		if r.in.Watch != nil {
 			w.joined = r.in.Watch.nodes[n.Name].joined && !r.standing[i].Available
 		}
-		if member(n) && (w.retried || w.joined || w.uid != "") {
+		if member(r.s, n) && (w.retried || w.joined || w.uid != "") {
 			r.out.Watch.nodes[n.Name] = w
 		}
 	}

@@ -21,7 +21,7 @@ type mutant struct{ name, file, text, mistake string }
 func mutants() []mutant {
 	return []mutant{
 		{"each zone begins a step of its own", "waves.go", "return more >= 0", "return more >= -1"},
-		{"a node that a wave does not match any more keeps its place", "begun.go", "case there && member(&r.s.Nodes[at]): // a user", "case there && r.s == nil: // a user"},
+		{"a node that a wave does not match any more keeps its place", "begun.go", "case there && member(r.s, &r.s.Nodes[at]): // a user", "case there && r.s == nil: // a user"},
 		{"nodes that are left out hide those that are gone", "roll.go", "w.Nodes == 0 && r.decided(", "w.Nodes == 0 && r.waves[k].absent == 0 && r.decided("},
 		{"the waves wait for a node that joins and pulls for ever", "watch.go", "return w.pulls && rest <= 0", "return w.pulls && rest <= 0 && r.s == nil"},
 		{"the waves wait for no node that pulls", "watch.go", "w.joined && r.pullsForLong(&w)", "r.pullsForLong(&w)"},
@@ -34,7 +34,7 @@ func mutants() []mutant {
 		{"a wave whose nodes are gone passes", "roll.go", "open && w.Gone > 0 &&", "open && w.Gone < 0 &&"},
 		{"a wave that has soaked waits for nodes that are gone", "roll.go", "w.Phase != v1alpha1.WavePassed && w.Phase != v1alpha1.WaveWaitingForApproval", "w.Phase != v1alpha1.WavePassed"},
 		{"a step of which no node is left holds nothing", "waves.go", "(end > gone || goesOn)", "(end > gone || goesOn || gone > 0)"},
-		{"a node that joins comes before those that have begun", "waves.go", "case r.began[i] == place(k) || w.Start == nil:", "case r.s != nil:"},
+		{"a node that joins comes before those that have begun", "waves.go", "case r.began[i] == place(k) || r.p.Waves[k].Start == nil:", "case r.s != nil:"},
 		{"an analysis without an answer passes", "answers.go", "if as.Answer != v1alpha1.AnswerPass {\n\t\t\th.passing = false", "if as.Answer == v1alpha1.AnswerFail {\n\t\t\th.passing = false"},
 		{"an answer from before the wave was complete counts", "answers.go", "complete(was) != complete(st) ||", "false ||"},
 		{"an answer of another process counts", "answers.go", "|| r.in.Restored && r.in.Measuring == MeasuredHere {\n\t\tas.Answer", "{\n\t\tas.Answer"},
@@ -100,13 +100,16 @@ func mutants() []mutant {
 		{"a retry has the identity of the attempt before", "notice.go", "n.Attempt, n.Wave, n.Type, n.Occurrence)", "0, n.Wave, n.Type, n.Occurrence)"},
 		{"a wave that waits again has another identity", "notice.go", "n.Occurrence = seconds(w.CompletedAt) // another", "n.Occurrence = seconds(w.WaitingSince) // another"},
 		{"a pod that was not ready for a moment soaks on", "soak.go", "if known && !stayed &&", "if known && !stayed && r.in.Restored &&"},
-		{"a node that is left out starts the soak again", "soak.go", "member(&r.s.Nodes[i]) && !r.left[i]", "member(&r.s.Nodes[i])"},
+		{"a node that is left out starts the soak again", "soak.go", "member(r.s, &r.s.Nodes[i]) && !r.left[i]", "member(r.s, &r.s.Nodes[i])"},
 		{"a node that joins starts the soak again", "soak.go", "r.out.Memory.growing = true\n\treturn true", "return false"},
 		{"the soak goes on while a node that has joined gets its pod", "soak.go", "r.out.Memory.soaks = !r.out.Memory.growing", "r.out.Memory.soaks = true"},
 		{"a pod that fails after its node has joined does not start the soak again", "soak.go", "n.Joined < since || at <", "n.Joined < since || false && at <"},
 		{"a node that joins lets a percentage take another node", "waves.go", "return a.complete[k] != 0 && a.s.Nodes[i].Joined >= a.complete[k]", "return false"},
 		{"time without a soak counts as one", "soak.go", "r.in.Memory == nil || r.in.Memory.soaks", "r.in.Memory == nil || !r.in.Memory.growing"},
 		{"a missing pod shows no start", "memory.go", "(!r.atRest() || r.returning) && r.bare(i)", "r.returning && r.bare(i)"},
+		{"a wave that has passed takes another node", "waves.go", "return a.passed[k] && n.Joined", "return a.s == nil && n.Joined"},
+		{"a node that is tainted because it went down leaves its wave", "waves.go", "return desired(n) || !n.Ready", "return desired(n) || s == nil && !n.Ready"},
+		{"a policy is ready although a wave lacks pods", "conditions.go", "if !p.WaveHealthy || !available(s) {", "if !p.WaveHealthy {"},
 		{"each decision of a process repeats a notice", "notice.go", "if !r.in.Restored || r.last == nil ||", "if r.last == nil ||"},
 	}
 }

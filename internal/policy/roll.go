@@ -20,8 +20,8 @@ func (r *run) settle() {
 	behind, others, going, staying := 0, 0, 0, false
 	for i := range r.s.Nodes {
 		old := r.standing[i].AwaitsUpdate && len(r.s.Nodes[i].Pods) > 0
-		staying = staying || old && !member(&r.s.Nodes[i])
-		if member(&r.s.Nodes[i]) && !r.standing[i].Available {
+		staying = staying || old && !member(r.s, &r.s.Nodes[i])
+		if member(r.s, &r.s.Nodes[i]) && !r.standing[i].Available {
 			behind++
 			if old {
 				others++
@@ -70,7 +70,7 @@ func (r *run) foresee() {
 	for k := range r.p.Waves {
 		w, none := &r.p.Waves[k], true
 		for i := 0; i < len(r.s.Nodes) && none && w.Selector != nil; i++ {
-			none = !member(&r.s.Nodes[i]) || !w.matches(r.in.Labels[i])
+			none = !member(r.s, &r.s.Nodes[i]) || !w.matches(r.in.Labels[i])
 		}
 		if w.Selector != nil && none {
 			r.block(emptyWave, "The next rollout stops before this wave: "+r.emptyText(k))
@@ -104,7 +104,7 @@ func (r *run) labelled() bool {
 		return true
 	}
 	for i := range r.s.Nodes {
-		if _, has := r.in.Labels[i][r.p.TopologyKey]; has && member(&r.s.Nodes[i]) {
+		if _, has := r.in.Labels[i][r.p.TopologyKey]; has && member(r.s, &r.s.Nodes[i]) {
 			return true
 		}
 	}
@@ -228,7 +228,7 @@ func (r *run) wave(k int) (w v1alpha1.WaveStatus, absent int32) {
 func (r *run) count() {
 	r.waves = make([]waveCount, len(r.p.Waves))
 	for i := range r.s.Nodes {
-		if r.places[i] == nowhere || !member(&r.s.Nodes[i]) {
+		if r.places[i] == nowhere || !member(r.s, &r.s.Nodes[i]) {
 			continue
 		}
 		n := &r.waves[r.places[i]]

@@ -63,7 +63,7 @@ func (r *run) judgeNodes() {
 	others := false // whether the revision has failed on a node that had been well
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
-		if !member(n) {
+		if !member(r.s, n) {
 			continue
 		}
 		w, known := before.nodes[n.Name]

@@ -26,7 +26,7 @@ func (r *run) assign() (places []place, unmatched []bool) {
 	p := r.p
 	a := &assignment{s: r.s, labels: r.in.Labels, places: slices.Clone(r.began), gone: r.gone, counts: make([]int, len(p.Waves)), complete: make([]rollout.Time, len(p.Waves)), passed: make([]bool, len(p.Waves))}
 	for i, k := range r.began {
-		if k != nowhere && member(&r.s.Nodes[i]) {
+		if k != nowhere && member(r.s, &r.s.Nodes[i]) {
 			a.counts[k]++
 		}
 	}
@@ -70,13 +70,19 @@ type assignment struct {
 // put gives a node its wave.
 func (a *assignment) put(i int, k place) {
 	a.places[i] = k
-	if member(&a.s.Nodes[i]) {
+	if member(a.s, &a.s.Nodes[i]) {
 		a.counts[k]++
 	}
 }
 
-// member reports whether a node must run a pod of the set.
-func member(n *rollout.Node) bool { return n.Fit == rollout.MustRun && !n.Gone }
+// desired reports whether a node must run a pod of the set.
+func desired(n *rollout.Node) bool { return n.Fit == rollout.MustRun && !n.Gone }
+
+// member reports whether waves count a node: it must run a pod, or it has one of the revision and went down with it. Kubernetes taints such a node, so most sets need no pod there any
+// more, but the revision may be the reason.
+func member(s *rollout.Snapshot, n *rollout.Node) bool {
+	return desired(n) || !n.Ready && n.Fit == rollout.MayStay && !n.Gone && slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == s.Set.Update && p.Created <= n.Since })
+}
 
 func (w *Wave) matches(nodeLabels map[string]string) bool {
 	return w.Selector == nil || w.Selector.Matches(labels.Set(nodeLabels))
@@ -195,7 +201,7 @@ func seniority(s *rollout.Snapshot) []int {
 	}
 	order := make([]int, 0, len(s.Nodes))
 	for i := range s.Nodes {
-		if member(&s.Nodes[i]) {
+		if member(s, &s.Nodes[i]) {
 			order = append(order, i)
 		}
 	}
@@ -253,22 +259,8 @@ func (r *run) steps(k int) {
 	if w.Start == nil && topology == "" {
 		return
 	}
-	nodes, later := make([]int, 0, r.waves[k].nodes+r.waves[k].absent), []int(nil)
-	for j := range r.s.Nodes {
-		i := j
-		if r.s.Set.Descending {
-			i = len(r.s.Nodes) - 1 - j
-		}
-		switch {
-		case r.places[i] != place(k) || !member(&r.s.Nodes[i]):
-		case r.began[i] == place(k) || w.Start == nil:
-			nodes = append(nodes, i)
-		default:
-			later = append(later, i)
-		}
-	}
-	begun, more := len(nodes), 0
-	nodes = append(nodes, later...) // so that a node that joins does not come before those that have begun
+	nodes, begun := r.inOrder(k)
+	more := 0
 	if w.Start != nil {
 		f := front{nodes: nodes, done: r.done}
 		end := f.grown(w, begun, int(r.gone[k]), begun > 0 || r.decided(v1alpha1.Promote, w.Name) != nil)
@@ -285,6 +277,11 @@ func (r *run) steps(k int) {
 		more--
 		return more >= 0
 	}
+	hold := func(i int) {
+		if r.holds[i] = rollout.WaitWave; begins(i) {
+			r.holds[i] = rollout.WaitOrder
+		}
+	}
 	var groups []string // of the nodes
 	if topology != "" {
 		nodes, groups = r.grouped(nodes, topology)
@@ -293,9 +290,7 @@ func (r *run) steps(k int) {
 	for at, i := range nodes {
 		if groups != nil && at > 0 && groups[at] != groups[at-1] && !done.reaches(at) {
 			for _, i := range nodes[at:] {
-				if r.holds[i] = rollout.WaitWave; begins(i) {
-					r.holds[i] = rollout.WaitOrder
-				}
+				hold(i)
 			}
 			return
 		}
@@ -303,6 +298,25 @@ func (r *run) steps(k int) {
 			r.holds[i] = rollout.WaitWave
 		}
 	}
+}
+
+// inOrder returns the members of a wave that grows, or whose nodes are in groups, and how many of them have begun: a node that joins does not come before these.
+func (r *run) inOrder(k int) (nodes []int, begun int) {
+	nodes, later := make([]int, 0, r.waves[k].nodes+r.waves[k].absent), []int(nil)
+	for j := range r.s.Nodes {
+		i := j
+		if r.s.Set.Descending {
+			i = len(r.s.Nodes) - 1 - j
+		}
+		switch {
+		case r.places[i] != place(k) || !member(r.s, &r.s.Nodes[i]):
+		case r.began[i] == place(k) || r.p.Waves[k].Start == nil:
+			nodes = append(nodes, i)
+		default:
+			later = append(later, i)
+		}
+	}
+	return append(nodes, later...), len(nodes)
 }
 
 // grouped orders nodes by the value of a label, and returns that too.
