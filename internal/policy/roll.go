@@ -17,13 +17,16 @@ func (r *run) settle() {
 	r.findReverted()
 	r.judgeNodes() // for those that were broken before the rollout that has ended
 	r.leaveOutBroken()
-	behind, others, going, staying := 0, 0, 0, false
+	behind, others, going, absent, staying := 0, 0, 0, 0, false
 	for i := range r.s.Nodes {
 		old := r.standing[i].AwaitsUpdate && len(r.s.Nodes[i].Pods) > 0
 		staying = staying || old && !member(r.s, &r.s.Nodes[i])
 		if member(r.s, &r.s.Nodes[i]) && !r.standing[i].Available {
 			behind++
-			if old {
+			switch {
+			case old && r.left[i]:
+				absent++
+			case old:
 				others++
 			}
 			if r.standing[i].UnderWay && !r.left[i] {
@@ -35,7 +38,7 @@ func (r *run) settle() {
 	switch {
 	case behind == 0:
 		st.Phase = v1alpha1.PhaseComplete
-	case r.p.Suspend && others > 0:
+	case r.p.Suspend && others+absent > 0:
 		st.Phase = v1alpha1.PhaseSuspended
 		r.blockSuspended()
 	case undone && r.target().Name == r.in.Last.CommittedRevision:
@@ -45,10 +48,10 @@ func (r *run) settle() {
 	default:
 		st.Phase = v1alpha1.PhaseComplete // a pod that is not available for another reason is not a rollout
 	}
-	r.returning = st.Phase == v1alpha1.PhaseUndoing || st.Phase == v1alpha1.PhaseRolling || st.Phase == v1alpha1.PhaseSuspended && others > 0
+	r.returning = st.Phase == v1alpha1.PhaseUndoing || st.Phase == v1alpha1.PhaseRolling || st.Phase == v1alpha1.PhaseSuspended && others+absent > 0
 	r.goBack()
 	switch {
-	case others == 0 && !staying:
+	case others+absent == 0 && !staying:
 	case r.p.Suspend:
 		r.holdReleased(rollout.WaitSuspended) // also what only keeps the pod that it has
 	case !blocks(st, blockedWindow):
