@@ -287,7 +287,12 @@ func (r *run) steps(k int) {
 		nodes, groups = r.grouped(nodes, topology)
 	}
 	done := front{nodes: nodes, done: r.done}
+	elsewhere := r.busy(nodes, groups)
 	for at, i := range nodes {
+		if groups != nil && elsewhere(groups[at]) && !r.standing[i].UnderWay {
+			hold(i)
+			continue
+		}
 		if groups != nil && at > 0 && groups[at] != groups[at-1] && !done.reaches(at) {
 			for _, i := range nodes[at:] {
 				hold(i)
@@ -317,6 +322,18 @@ func (r *run) inOrder(k int) (nodes []int, begun int) {
 		}
 	}
 	return append(nodes, later...), len(nodes)
+}
+
+// busy returns a function that reports whether an update is under way in another group than this one: a node that was left out in its turn may come back in an earlier group.
+func (r *run) busy(nodes []int, groups []string) (elsewhere func(group string) bool) {
+	first, several := -1, false
+	for at := range groups {
+		if i := nodes[at]; r.standing[i].UnderWay && !r.left[i] {
+			several = several || first >= 0 && groups[first] != groups[at]
+			first = at
+		}
+	}
+	return func(group string) bool { return several || first >= 0 && groups[first] != group }
 }
 
 // grouped orders nodes by the value of a label, and returns that too.
