@@ -153,6 +153,7 @@ func (r *Runner) repeat(ctx context.Context, key clustercache.Key, q policy.Ques
 		if ctx.Err() != nil {
 			return
 		}
+		err = endpoint.WithoutAddress(err) // the log names the provider
 		if text := fmt.Sprint(err); err != nil && text != before {
 			klog.FromContext(ctx).Error(err, "Could not measure an analysis of a rollout policy", "namespace", q.Namespace, "set", q.Set, "analysis", q.Analysis, "provider", q.Provider)
 			before = text

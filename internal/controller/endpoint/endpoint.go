@@ -5,7 +5,7 @@
 // # Rule
 //
 // A server that is slow, redirects, or answers more than it should costs no more than the timeout and the limits of its client. Secrets are files that are read
-// for each request, so they can be replaced while the manager runs, and no error shows what they contain.
+// for each request, so they can be replaced while the manager runs, and no error shows what they contain. The log shows no address of a server: see WithoutAddress.
 package endpoint
 
 import (
@@ -99,6 +99,17 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response.Body = &limitedBody{response.Body, maxResponse}
 	return response, nil
+}
+
+// WithoutAddress returns the part of an error of a request that has no address of the server: the path of an address may be a secret, as those of chats are.
+func WithoutAddress(err error) error {
+	for {
+		request := (*url.Error)(nil)
+		if !errors.As(err, &request) {
+			return err
+		}
+		err = request.Err
+	}
 }
 
 // ReadSecret reads a file with a secret of one line.

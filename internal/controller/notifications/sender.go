@@ -26,6 +26,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"everynode.dev/everynode/internal/controller/endpoint"
 	"everynode.dev/everynode/internal/policy"
 )
 
@@ -176,6 +177,7 @@ func (f *failures) forget(m *message, backoff wait.Backoff) {
 func (s *Sender) deliver(ctx context.Context, t *target, m *message, of *failures) {
 	log := klog.FromContext(ctx).WithValues("target", t.name, "type", m.kind, "subject", m.subject, "id", m.id)
 	after, err := s.attempt(ctx, t, m)
+	err = endpoint.WithoutAddress(err) // the log names the target
 	left := t.maxAge - s.clock.Since(m.queued)
 	refused := (*refusal)(nil)
 	switch {
