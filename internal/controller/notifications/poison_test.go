@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"everynode.dev/everynode/internal/policy"
 )
@@ -44,4 +47,30 @@ func TestAnEventThatIsNeverAcceptedDelaysNoOtherNamespace(t *testing.T) {
 		t.Errorf("the events of the other namespace were %v", waves)
 	}
 	b.untilCounted("a retried", 5)
+}
+
+// Only the namespace of an event that is not accepted waits for the next attempt. An event of another namespace that comes in the meantime is sent at once.
+func TestAnEventThatIsNeverAcceptedDelaysNoLaterOne(t *testing.T) {
+	var target *receiver
+	target = receive(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		status := http.StatusNoContent
+		if strings.Contains(target.requests()[n-1].body, `"namespace":"tenant"`) {
+			w.Header().Set("Retry-After", "300")
+			status = http.StatusInternalServerError
+		}
+		w.WriteHeader(status)
+	})
+	b := newBench(t, "", target.URL)
+	b.backoff = wait.Backoff{Duration: 5 * time.Minute, Steps: 1} // as after some attempts
+	b.run()
+	poison, other := notice("one"), notice("two")
+	poison.Set.Namespace = "tenant"
+	b.send(poison)
+	b.untilCounted("a retried", 1)
+	b.send(other)
+	for began := time.Now(); b.counted("a sent") == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > 3*time.Second {
+			t.Fatal("the event of the other namespace waits for the next attempt of one that its tenant has caused")
+		}
+	}
 }

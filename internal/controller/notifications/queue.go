@@ -6,6 +6,9 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // maxQueue is how many messages wait for one target.
@@ -77,32 +80,51 @@ func (q *queue) remove(at int) *message {
 	return m
 }
 
-// next waits for the message of the namespace whose turn it is, and takes it; nil when ctx has ended.
-func (q *queue) next(ctx context.Context) *message {
+// next waits for the message of the namespace whose turn it is, and takes it; nil when ctx has ended. A namespace whose next attempt is not due yet has no turn.
+func (q *queue) next(ctx context.Context, c clock.WithTicker, all failures) *message {
 	for ctx.Err() == nil {
-		if m := q.take(); m != nil {
+		m, after := q.take(c.Now(), all)
+		if m != nil {
 			return m
 		}
-		select {
-		case <-ctx.Done():
-		case <-q.more:
-		}
+		q.wait(ctx, c, after)
 	}
 	return nil
 }
 
-func (q *queue) take() *message {
+// wait waits until a message is added or the time has passed; with 0, only for a message.
+func (q *queue) wait(ctx context.Context, c clock.WithTicker, after time.Duration) {
+	var due <-chan time.Time
+	if after > 0 {
+		timer := c.NewTimer(after)
+		defer timer.Stop()
+		due = timer.C()
+	}
+	select {
+	case <-ctx.Done():
+	case <-q.more:
+	case <-due:
+	}
+}
+
+// take takes the message of the first namespace that does not wait for its next attempt. If there is none, after is when the next attempt is due; 0 for none.
+func (q *queue) take(now time.Time, all failures) (m *message, after time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.turns) == 0 {
-		return nil
+	for at, namespace := range q.turns {
+		if of := all[namespace]; of != nil && of.due.After(now) {
+			if rest := of.due.Sub(now); after == 0 || rest < after {
+				after = rest
+			}
+			continue
+		}
+		m := q.remove(at)
+		if len(q.of[namespace]) > 0 {
+			q.turns = append(slices.Delete(q.turns, at, at+1), namespace)
+		}
+		return m, 0
 	}
-	namespace := q.turns[0]
-	m := q.remove(0)
-	if len(q.of[namespace]) > 0 {
-		q.turns = append(q.turns[1:], namespace)
-	}
-	return m
+	return nil, after
 }
 
 // putBack adds a message that was taken and not delivered, before all others.

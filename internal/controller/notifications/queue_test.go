@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // put adds n messages of a namespace, and returns how often one was dropped.
@@ -22,7 +23,7 @@ func put(q *queue, namespace string, n int) (dropped int) {
 // drain takes up to n messages.
 func drain(q *queue, n int) (ids []string) {
 	for range n {
-		m := q.take()
+		m, _ := q.take(time.Time{}, nil)
 		if m == nil {
 			break
 		}
@@ -71,6 +72,29 @@ func TestANamespaceWithManyEventsCostsOthersNone(t *testing.T) {
 	}
 	if ids[0] != "early-0" || ids[1] != kept["flood"][0] || ids[2] != "late-0" {
 		t.Errorf("the first are %q", ids[:3])
+	}
+}
+
+// A namespace whose next attempt is not due yet has no turn, and keeps its messages. If all namespaces wait, so does the queue, for the first attempt that is due.
+func TestANamespaceWaitsForItsNextAttempt(t *testing.T) {
+	q, now := newQueue(), time.Unix(1_800_000_000, 0)
+	put(q, "late", 2)
+	put(q, "soon", 1)
+	put(q, "ready", 2)
+	all := failures{"late": {due: now.Add(time.Minute)}, "soon": {due: now.Add(time.Second)}, "ready": {due: now}}
+	for _, want := range []struct {
+		at    time.Duration
+		id    string
+		after time.Duration
+	}{{0, "ready-0", 0}, {0, "ready-1", 0}, {0, "", time.Second}, {time.Second, "soon-0", 0}, {2 * time.Second, "", 58 * time.Second}, {time.Minute, "late-0", 0}, {time.Minute, "late-1", 0}, {time.Minute, "", 0}} {
+		id := ""
+		m, after := q.take(now.Add(want.at), all)
+		if m != nil {
+			id = m.id
+		}
+		if id != want.id || after != want.after {
+			t.Errorf("after %s: %q in %s, want %q in %s", want.at, id, after, want.id, want.after)
+		}
 	}
 }
 

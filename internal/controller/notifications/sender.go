@@ -6,8 +6,8 @@
 // # Rule
 //
 // Send never waits. Each target has a queue and a goroutine of its own, so a target that hangs, redirects, refuses or answers too much delays neither a decision
-// nor another target. A queue is bounded, and so is how long the delivery of an event is tried: what is lost is counted. A target gets the events of a namespace in their order, and namespaces take turns,
-// each at least once while this process runs; the identity of an event is the same in each attempt, and for each process.
+// nor another target. A queue is bounded, and so is how long the delivery of an event is tried: what is lost is counted. A target gets the events of a namespace in their order,
+// each at least once while this process runs. Namespaces take turns, and the delay between two attempts of one delays no other; the identity of an event is the same in each attempt, and for each process.
 //
 // Only the administrator says where targets are. No policy names one, and no text of a policy becomes a part of an address or a header.
 package notifications
@@ -57,7 +57,7 @@ type Sender struct {
 	targets *Targets
 	// count counts a result of a target.
 	count func(target, result string)
-	// backoff is the delay between attempts to send one event.
+	// backoff is the delay between attempts to send the events of a namespace to a target.
 	backoff wait.Backoff
 }
 
@@ -148,9 +148,9 @@ func (s *Sender) run(ctx context.Context) {
 	for _, t := range s.current().all {
 		running.Go(func() {
 			defer t.client.CloseIdleConnections()
-			of := &failures{backoff: s.backoff, texts: map[string]string{}}
-			for m := t.queue.next(ctx); m != nil; m = t.queue.next(ctx) {
-				s.deliver(ctx, t, m, of)
+			all := failures{}
+			for m := t.queue.next(ctx, s.clock, all); m != nil; m = t.queue.next(ctx, s.clock, all) {
+				s.deliver(ctx, t, m, all)
 			}
 		})
 	}
@@ -158,23 +158,21 @@ func (s *Sender) run(ctx context.Context) {
 	<-ctx.Done() // also without a target
 }
 
-// failures are what is remembered of attempts of one target that have failed.
-type failures struct {
-	// backoff is that of attempts that fail one after the other.
-	backoff wait.Backoff
-	// texts are why the last attempt of each namespace has failed.
-	texts map[string]string
-}
+// failures are what is remembered of attempts of one target that have failed, for each namespace.
+type failures map[string]*failure
 
-// forget begins again after a message was accepted or is lost.
-func (f *failures) forget(m *message, backoff wait.Backoff) {
-	f.backoff = backoff
-	delete(f.texts, m.namespace)
+// failure is that of the first message of a namespace.
+type failure struct {
+	// backoff is the delay before the next attempt, and due when that is.
+	backoff wait.Backoff
+	due     time.Time
+	// text is why the last attempt has failed.
+	text string
 }
 
 // deliver tries to send a message once. If that fails, the message is tried again until the target refuses it or it is too old: then it is the first one of its
-// namespace again, but other namespaces come before it, because the target may fail only for this message.
-func (s *Sender) deliver(ctx context.Context, t *target, m *message, of *failures) {
+// namespace again, and the namespace waits until its next attempt is due. Other namespaces do not wait, because the target may fail only for this message.
+func (s *Sender) deliver(ctx context.Context, t *target, m *message, all failures) {
 	log := klog.FromContext(ctx).WithValues("target", t.name, "type", m.kind, "subject", m.subject, "id", m.id)
 	after, err := s.attempt(ctx, t, m)
 	err = endpoint.WithoutAddress(err) // the log names the target
@@ -184,7 +182,7 @@ func (s *Sender) deliver(ctx context.Context, t *target, m *message, of *failure
 	case err == nil:
 		t.queue.accepted()
 		s.count(t.name, ResultSent)
-		of.forget(m, s.backoff)
+		delete(all, m.namespace)
 		return
 	case ctx.Err() != nil:
 		t.queue.putBack(m)
@@ -192,21 +190,21 @@ func (s *Sender) deliver(ctx context.Context, t *target, m *message, of *failure
 	case errors.As(err, &refused) && refused.final() || left <= 0:
 		log.Error(err, "Could not send a notification; giving up")
 		s.count(t.name, ResultFailed)
-		of.forget(m, s.backoff)
+		delete(all, m.namespace)
 		return
 	}
-	if text := err.Error(); text != of.texts[m.namespace] {
-		log.Error(err, "Could not send a notification; trying again")
-		of.texts[m.namespace] = text
+	of := all[m.namespace]
+	if of == nil {
+		of = &failure{backoff: s.backoff}
+		all[m.namespace] = of
 	}
+	if text := err.Error(); text != of.text {
+		log.Error(err, "Could not send a notification; trying again")
+		of.text = text
+	}
+	of.due = s.clock.Now().Add(min(max(of.backoff.Step(), min(after, maxDelay)), left))
 	t.queue.retry(m)
 	s.count(t.name, ResultRetried)
-	timer := s.clock.NewTimer(min(max(of.backoff.Step(), min(after, maxDelay)), left))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
-	}
 }
 
 // refusal is an answer other than success.
