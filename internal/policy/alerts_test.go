@@ -58,6 +58,34 @@ func TestAlertsHoldUpdates(t *testing.T) {
 	}
 }
 
+// An answer that no alert is firing counts for 15 s and the longest timeout. Then it is not known whether alerts are firing.
+func TestAnAnswerAboutAlertsBecomesOld(t *testing.T) {
+	w := newWorld(t, alerting)
+	w.pass(0)
+	w.answer("", failing)
+	w.pass(time.Second)
+	w.pass(time.Hour) // alerts that are firing hold until there is another answer
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.policies = []*policy.Policy{read(t, alerting+"suspend: true\n")}
+	w.answer("", passes)
+	w.pass(time.Second)
+	w.pass(74 * time.Second)
+	if w.last.Alerts.Answer != passes {
+		t.Errorf("after 74 s: %+v", w.last.Alerts)
+	}
+	w.pass(time.Second)
+	w.policies = []*policy.Policy{read(t, alerting)}
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	want := "No update starts because of alerts. There has been no answer for 1m15s, so it is not known whether alerts are firing."
+	if got := w.last.Blocking[0].Message; w.last.Alerts.Answer != unknown || got != want {
+		t.Errorf("after 75 s: %+v, %s", w.last.Alerts, got)
+	}
+	w.answer("", passes)
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseRolling, "canary")
+}
+
 // An answer about other alerts, or of another rollout, does not count.
 func TestAnswersAboutOtherAlertsDoNotCount(t *testing.T) {
 	w := newWorld(t, alerting)

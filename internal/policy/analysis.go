@@ -37,6 +37,12 @@ const (
 	alertInterval          = 15 * time.Second
 )
 
+// MaxTimeout is the longest timeout of a provider.
+const MaxTimeout = time.Minute
+
+// passLasts is how long a Pass counts without a further answer: until the next measurement, and for the time that it may take.
+func passLasts(interval time.Duration) time.Duration { return interval + MaxTimeout }
+
 // Question is what is asked of a provider. An Answer counts only for a Question that is equal to the one that is asked now: of the same policy, rollout and
 // wave, and since the wave has become complete.
 type Question struct {
@@ -172,9 +178,13 @@ func (r *run) alertsHold() *v1alpha1.AlertsStatus {
 	if r.last != nil && r.last.Alerts != nil && r.last.Alerts.Question == id && !fresh {
 		*st = *r.last.Alerts
 	}
+	if old := r.agePass(id, q.Interval); old && st.Answer == v1alpha1.AnswerPass {
+		st.Answer, st.Message = v1alpha1.AnswerUnknown, fmt.Sprintf("There has been no answer for %s, so it is not known whether alerts are firing.", passLasts(q.Interval))
+	}
 	for i := range r.in.Answers {
 		if r.in.Answers[i].Question == q {
 			st.Answer, st.Message = r.in.Answers[i].Answer, r.in.Answers[i].Message
+			r.heard(id, st.Answer)
 		}
 	}
 	return st

@@ -61,6 +61,15 @@ func observed(t *testing.T, spec string) *world {
 	return w
 }
 
+// passing lets time pass in which an analysis passes in each interval.
+func (w *world) passing(name string, d time.Duration) {
+	w.t.Helper()
+	for ; d > 0; d -= time.Minute {
+		w.answer(name, passes)
+		w.pass(min(d, time.Minute))
+	}
+}
+
 // A wave passes when its analyses have passed for the time of its soak, and not before.
 func TestAWavePassesWhenItsAnalysesDo(t *testing.T) {
 	w := observed(t, analysed)
@@ -75,14 +84,14 @@ func TestAWavePassesWhenItsAnalysesDo(t *testing.T) {
 	w.answer("errors", passes)
 	w.pass(time.Second)
 	w.want("", v1alpha1.PhaseSoaking, "canary")
-	w.pass(9 * time.Minute)
+	w.passing("errors", 9*time.Minute)
 	w.want("", v1alpha1.PhaseSoaking, "canary") // what was before the first answer does not count
 	if got := w.verdicts(); !strings.Contains(got, "d:wait-soak") {
 		t.Errorf("the nodes of the next wave have %s", got)
 	}
 	w.pass(time.Minute)
 	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
-	if len(w.out.Questions) > 0 || len(w.last.Analyses) != 1 || len(w.last.Analyses[0].Measurements) != 1 {
+	if len(w.out.Questions) > 0 || len(w.last.Analyses) != 1 || len(w.last.Analyses[0].Measurements) != 10 {
 		t.Errorf("after the wave: questions %+v, status %+v", w.out.Questions, w.last.Analyses)
 	}
 }
@@ -111,7 +120,7 @@ func TestOnlyTheTimeThatPassesCounts(t *testing.T) {
 	w.pass(9 * time.Minute)
 	w.answer("errors", passes)
 	w.pass(9 * time.Minute)
-	w.pass(9 * time.Minute)
+	w.passing("errors", 9*time.Minute)
 	w.want("", v1alpha1.PhaseSoaking, "canary")
 	w.pass(time.Minute)
 	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
@@ -274,10 +283,10 @@ func TestAFailureStartsTheSoakAgain(t *testing.T) {
 	w := observed(t, analysed)
 	w.answer("errors", passes)
 	w.pass(time.Second)
-	w.pass(9 * time.Minute)
+	w.passing("errors", 9*time.Minute)
 	w.answer("errors", failing, passes)
 	w.pass(50 * time.Second)
-	w.pass(9 * time.Minute)
+	w.passing("errors", 9*time.Minute)
 	w.want("", v1alpha1.PhaseSoaking, "canary")
 	w.pass(time.Minute)
 	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
@@ -312,7 +321,7 @@ func TestUnknownNeverPasses(t *testing.T) {
 	w.answer("errors", passes)
 	w.pass(time.Second)
 	w.want("", v1alpha1.PhaseSoaking, "canary")
-	w.pass(10 * time.Minute)
+	w.passing("errors", 10*time.Minute)
 	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
 	for _, reason := range []string{policy.ReasonAnalysisUnknown, policy.ReasonRolloutStalled, policy.ReasonAnalysisPassed} {
 		if !slices.Contains(w.events, reason) {
@@ -370,7 +379,7 @@ func TestMeasurementsSurviveALeader(t *testing.T) {
 	w := observed(t, analysed)
 	w.answer("errors", passes)
 	w.pass(time.Second)
-	w.pass(9*time.Minute + 50*time.Second)
+	w.passing("errors", 9*time.Minute+50*time.Second)
 	w.restored = true
 	w.pass(time.Minute)
 	w.pass(time.Minute)
@@ -379,7 +388,7 @@ func TestMeasurementsSurviveALeader(t *testing.T) {
 	w.pass(time.Second)
 	w.restored = true
 	w.pass(time.Second)
-	if as := w.last.Analyses[0]; as.Failures != 2 || as.Answer != unknown || len(as.Measurements) != 3 {
+	if as := w.last.Analyses[0]; as.Failures != 2 || as.Answer != unknown || len(as.Measurements) != 10 {
 		t.Fatalf("the new leader has %+v", as)
 	}
 	w.answer("errors", failing)
@@ -389,7 +398,7 @@ func TestMeasurementsSurviveALeader(t *testing.T) {
 	w = observed(t, analysed)
 	w.answer("errors", passes)
 	w.pass(time.Second)
-	w.pass(9 * time.Minute)
+	w.passing("errors", 9*time.Minute)
 	old := w.question("errors")
 	w.last, w.restored = nil, true
 	w.pass(time.Hour)
@@ -398,7 +407,7 @@ func TestMeasurementsSurviveALeader(t *testing.T) {
 	w.want("", v1alpha1.PhaseSoaking, "canary")
 	w.answer("errors", passes)
 	w.pass(time.Second)
-	w.pass(10 * time.Minute)
+	w.passing("errors", 10*time.Minute)
 	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
 }
 

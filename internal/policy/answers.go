@@ -43,7 +43,7 @@ func (r *run) analyse(k int, st *v1alpha1.WaveStatus) health {
 		h.failed = r.take(a, q, &as) || h.failed
 		if as.Answer != v1alpha1.AnswerPass {
 			h.passing = false
-			r.unmet = append(r.unmet, describe(a, &as))
+			r.unmet = append(r.unmet, r.describe(a, &as))
 		}
 		r.deadline(a, &as)
 		all = append(all, as)
@@ -68,7 +68,7 @@ func (r *run) deadline(a *Analysis, as *v1alpha1.AnalysisStatus) {
 }
 
 // known returns the state of an analysis before the new answers. Answers from before the wave became complete
-// do not count, and neither do answers to a question about another rollout, wave, query or expression.
+// do not count, nor does a Pass that is too old, and neither do answers to a question about another rollout, wave, query or expression.
 func (r *run) known(q Question, st *v1alpha1.WaveStatus) v1alpha1.AnalysisStatus {
 	id := q.id()
 	as := v1alpha1.AnalysisStatus{Name: q.Analysis, Wave: st.Name, Answer: v1alpha1.AnswerUnknown, Question: id}
@@ -81,6 +81,9 @@ func (r *run) known(q Question, st *v1alpha1.WaveStatus) v1alpha1.AnalysisStatus
 	}
 	was := r.before(st.Name)
 	if was == nil || complete(was) != complete(st) || r.in.Restored && r.in.Measuring == MeasuredHere {
+		as.Answer = v1alpha1.AnswerUnknown
+	}
+	if old := r.agePass(id, q.Interval); old && as.Answer == v1alpha1.AnswerPass {
 		as.Answer = v1alpha1.AnswerUnknown
 	}
 	switch {
@@ -102,6 +105,7 @@ func (r *run) take(a *Analysis, q Question, as *v1alpha1.AnalysisStatus) (failed
 		}
 		m := r.in.Answers[i].Measurement
 		as.Answer, as.Measurements = m.Answer, append(as.Measurements, m)
+		r.heard(as.Question, m.Answer)
 		switch m.Answer {
 		case v1alpha1.AnswerPass:
 			as.Failures, as.LastFailure, as.UnknownFor = 0, nil, nil
@@ -160,12 +164,14 @@ func newest(as *v1alpha1.AnalysisStatus) string {
 }
 
 // describe says why an analysis does not pass.
-func describe(a *Analysis, as *v1alpha1.AnalysisStatus) string {
+func (r *run) describe(a *Analysis, as *v1alpha1.AnalysisStatus) string {
 	switch {
 	case as.Answer == v1alpha1.AnswerFail:
 		return fmt.Sprintf("The analysis %s failed %s, and %d may fail. %s", a.Name, inARow(int(as.Failures)), a.FailureLimit, newest(as))
 	case len(as.Measurements) > 0 && as.Measurements[len(as.Measurements)-1].Answer == v1alpha1.AnswerUnknown:
 		return fmt.Sprintf("The analysis %s has no answer. %s", a.Name, newest(as))
+	case r.out.Memory.passed[as.Question] >= passLasts(a.Interval):
+		return fmt.Sprintf("The analysis %s has had no answer for %s, and an older Pass does not count.", a.Name, passLasts(a.Interval))
 	default:
 		return fmt.Sprintf("The analysis %s is being measured.", a.Name)
 	}

@@ -228,7 +228,7 @@ func TestNoticeOfAWaitThatIsMeasuredAgain(t *testing.T) {
 	w.answer("errors", passes)
 	w.pass(time.Second)
 	w.answer("errors", passes)
-	w.pass(2 * time.Minute)
+	w.pass(time.Minute)
 	first := w.notices[len(w.notices)-1]
 	w.noticed()
 	w.restored = true

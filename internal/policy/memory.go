@@ -5,6 +5,7 @@ package policy
 import (
 	"time"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -22,6 +23,8 @@ type Memory struct {
 	// the time until the next decision belongs to its soak.
 	soaking        []soakingPod
 	growing, soaks bool
+	// passed is how long ago the newest answer to a question was, if it is a Pass, by the question's id.
+	passed map[string]time.Duration
 }
 
 // downFor is how long a node has not been ready since a time of the wall clock.
@@ -43,6 +46,40 @@ func (r *run) notReadyFor(n *rollout.Node) time.Duration {
 	}
 	r.out.Memory.down[n.Name] = now
 	return now.lasts
+}
+
+// agePass adds the time since the last decision to the age of a Pass, and reports whether it is too old to count. A question that the last decision has not asked has
+// not been measured since, so its Pass is too old.
+func (r *run) agePass(id string, interval time.Duration) (old bool) {
+	m := r.in.Memory
+	if m == nil {
+		return false
+	}
+	age, known := m.passed[id]
+	if !known {
+		return true
+	}
+	age += max(r.in.Elapsed, 0)
+	r.setPassed(id, age)
+	rest := passLasts(interval) - age
+	if rest > 0 {
+		r.wakeAt(r.s.Now.Add(rest))
+	}
+	return rest <= 0
+}
+
+// heard notes an answer to a question.
+func (r *run) heard(id string, answer v1alpha1.Answer) {
+	if delete(r.out.Memory.passed, id); answer == v1alpha1.AnswerPass {
+		r.setPassed(id, 0)
+	}
+}
+
+func (r *run) setPassed(id string, age time.Duration) {
+	if r.out.Memory.passed == nil {
+		r.out.Memory.passed = map[string]time.Duration{}
+	}
+	r.out.Memory.passed[id] = age
 }
 
 // startedFor is how long ago an update was last started, at that time by the wall clock.

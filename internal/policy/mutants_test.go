@@ -38,6 +38,8 @@ func mutants() []mutant {
 		{"an analysis without an answer passes", "answers.go", "if as.Answer != v1alpha1.AnswerPass {\n\t\t\th.passing = false", "if as.Answer == v1alpha1.AnswerFail {\n\t\t\th.passing = false"},
 		{"an answer from before the wave was complete counts", "answers.go", "complete(was) != complete(st) ||", "false ||"},
 		{"an answer of another process counts", "answers.go", "|| r.in.Restored && r.in.Measuring == MeasuredHere {\n\t\tas.Answer", "{\n\t\tas.Answer"},
+		{"a pass never becomes old", "memory.go", "	age += max(r.in.Elapsed, 0)\n	r.setPassed(", "	r.setPassed("},
+		{"a pass from before a pause counts", "memory.go", "	if !known {\n		return true", "	if !known {\n		return false"},
 		{"an answer to another question counts", "answers.go", "if r.in.Answers[i].Question != q {", "if r.in.Answers[i].Question.Analysis != q.Analysis {"},
 		{"an answer that is not known ends a series of failures", "answers.go", "as.Answer = v1alpha1.AnswerUnknown\n\t\t\tif as", "as.Answer, as.Failures = v1alpha1.AnswerUnknown, 0\n\t\t\tif as"},
 		{"a pass ends no series of failures", "answers.go", "as.Failures, as.LastFailure, as.UnknownFor = 0, nil, nil", "as.LastFailure, as.UnknownFor = nil, nil"},

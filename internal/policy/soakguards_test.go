@@ -78,8 +78,10 @@ func TestNodesGoneAfterAFailedAnalysis(t *testing.T) {
 	w.pass(time.Second)
 	answer(v1alpha1.AnswerPass)
 	w.pass(time.Second)
-	answer(v1alpha1.AnswerPass)
-	w.pass(11 * time.Minute)
+	for range 11 {
+		answer(v1alpha1.AnswerPass)
+		w.pass(time.Minute)
+	}
 	w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
 	w.join("k", w.s.Now, 0)
 	w.node("k").Pods = nil

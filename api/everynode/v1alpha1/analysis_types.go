@@ -103,8 +103,8 @@ type AnalysisStatus struct {
 	// Wave is the wave that is analysed.
 	Wave string `json:"wave"`
 
-	// Answer is Pass, Fail or Unknown, as measured last; Unknown also before the first measurement, and before the first one after all nodes of the wave have
-	// become available.
+	// Answer is Pass, Fail or Unknown, as measured last; Unknown also before the first measurement, before the first one after all nodes of the wave have
+	// become available, and when no answer has followed a Pass for the interval and one minute.
 	Answer Answer `json:"answer"`
 
 	// Failures is how many measurements have failed one after the other. One that was taken less than half of the interval after the last one that counts does

@@ -18,13 +18,14 @@ import (
 	"everynode.dev/everynode/api/config/v1alpha1"
 	everynode "everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/controller/endpoint"
+	"everynode.dev/everynode/internal/policy"
 )
 
 // The timeout of a provider.
 const (
 	defaultTimeout = 10 * time.Second
 	minTimeout     = time.Second
-	maxTimeout     = time.Minute
+	maxTimeout     = policy.MaxTimeout
 )
 
 // concurrency is how many requests to one provider are under way at once, and ofNamespace how many of them are of one namespace.
