@@ -86,6 +86,27 @@ func TestAnAnswerAboutAlertsBecomesOld(t *testing.T) {
 	w.want("abc", v1alpha1.PhaseRolling, "canary")
 }
 
+// Matchers of the state of alerts that exclude all alerts that count are a problem, because no answer would ever hold an update.
+func TestMatchersThatSelectNoAlert(t *testing.T) {
+	for fields, want := range map[string]string{
+		`match: 'alertstate="pending"', firingOnly: true`:                     "exclude firing:",
+		`match: 'severity="page", alertstate!="firing"', firingOnly: true`:    "exclude firing:",
+		`match: 'alertstate=~"pend.*"', firingOnly: true`:                     "exclude firing:",
+		`match: 'alertstate="inactive"'`:                                      "exclude firing and pending:",
+		`match: 'alertstate!~"firing|pending"'`:                               "exclude firing and pending:",
+		`match: 'alertstate="pending"'`:                                       "",
+		`match: 'alertstate="firing"', firingOnly: true`:                      "",
+		`match: 'alertstate=~"firing|pending"', firingOnly: true`:             "",
+		`match: 'summary="alertstate=\"pending\""', firingOnly: true`:         "",
+		`match: 'old_alertstate="pending",alertstate=~"("', firingOnly: true`: "",
+	} {
+		p := read(t, "waves: [{name: canary, nodes: {count: 3}}]\nblockOnAlerts: {provider: main, "+fields+"}")
+		if got := strings.Join(p.Problems, "; "); (got == "") != (want == "") || want != "" && (!strings.HasPrefix(got, "spec.blockOnAlerts.match: it selects no alert, ") || !strings.Contains(got, want)) {
+			t.Errorf("%s: %s, want %s", fields, got, want)
+		}
+	}
+}
+
 // An answer about other alerts, or of another rollout, does not count.
 func TestAnswersAboutOtherAlertsDoNotCount(t *testing.T) {
 	w := newWorld(t, alerting)

@@ -5,8 +5,10 @@ package policy
 import (
 	"fmt"
 	"hash/fnv"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -113,11 +115,43 @@ func (p *Policy) analysesOf(path string, names []string) []int {
 	return out
 }
 
-func alerts(from *v1alpha1.BlockOnAlerts) *Alerts {
+func (p *Policy) alerts(from *v1alpha1.BlockOnAlerts) *Alerts {
 	if from == nil {
 		return nil
 	}
+	states := []string{"firing", "pending"}
+	if from.FiringOnly {
+		states = states[:1]
+	}
+	if !slices.ContainsFunc(states, func(state string) bool { return matchesState(from.Match, state) }) {
+		p.problem("spec.blockOnAlerts.match", "it selects no alert, because its matchers of alertstate exclude %s: remove them, and set firingOnly to select by the state", strings.Join(states, " and "))
+	}
 	return &Alerts{Provider: from.Provider, Match: from.Match, FiringOnly: from.FiringOnly}
+}
+
+// matcher is a matcher of labels: a name, an operator and a value.
+var matcher = regexp.MustCompile(`([a-zA-Z_][a-zA-Z0-9_]*)(=~|!~|!=|=)("(?:[^"\\\n]|\\.)*")`)
+
+// matchesState reports whether matchers of alerts may select those in a state. What Prometheus would refuse may match.
+func matchesState(match, state string) bool {
+	for _, m := range matcher.FindAllStringSubmatch(match, -1) {
+		value, err := strconv.Unquote(m[3])
+		if err != nil || m[1] != "alertstate" {
+			continue
+		}
+		is := value == state
+		if strings.HasSuffix(m[2], "~") {
+			pattern, err := regexp.Compile("^(?s:" + value + ")$")
+			if err != nil {
+				continue
+			}
+			is = pattern.MatchString(state)
+		}
+		if is == strings.HasPrefix(m[2], "!") {
+			return false
+		}
+	}
+	return true
 }
 
 // ask fills in the part of a Question that is about the rollout.

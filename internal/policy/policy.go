@@ -138,7 +138,7 @@ func Read(from *v1alpha1.RolloutPolicy) *Policy {
 	}
 	p.Failure, p.Undo = p.failure(from.Spec.Failure), p.undo(from.Spec.Undo)
 	p.analyses(from.Spec.Analyses)
-	p.Alerts = alerts(from.Spec.BlockOnAlerts)
+	p.Alerts = p.alerts(from.Spec.BlockOnAlerts)
 	for i := range from.Spec.Waves {
 		p.Waves = append(p.Waves, p.wave(fmt.Sprintf("spec.waves[%d]", i), &from.Spec.Waves[i]))
 	}
