@@ -3,7 +3,6 @@
 package policy
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -352,22 +351,6 @@ func (w *watched) waitsForImage(p *rollout.Pod) bool {
 	}
 }
 
-// timed reports whether the time in which a node has no available pod counts; p is its pod of the wanted revision, nil for none.
-func (r *run) timed(n *rollout.Node, p *rollout.Pod) bool {
-	if p == nil {
-		return n.Ready && refused(n) && len(n.Pods) == 0
-	}
-	return !p.Ready && (n.Ready || !r.undoing && wentDown(n, p, r.p.Failure.NodeDeadline))
-}
-
-// refused reports whether the API server refuses to create a pod on a node.
-func refused(n *rollout.Node) bool { return n.Refusal != nil }
-
-// wentDown reports whether a node stopped being ready soon after it got a pod: the pod may be the reason.
-func wentDown(n *rollout.Node, p *rollout.Pod, within time.Duration) bool {
-	return !n.Ready && p.Created <= n.Since && n.Since <= p.Created.Add(within)
-}
-
 // outlived reports whether another manager has retried the revision when there was this pod already: what it did before does not count.
 func (r *run) outlived(p *rollout.Pod) bool {
 	began := r.out.Status.StartedAt
@@ -398,72 +381,4 @@ func (r *run) cameToNodes() rollout.Time {
 	default:
 		return made
 	}
-}
-
-// verdict says why the revision has failed on a node; nil if it has not.
-func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
-	n, f := &r.s.Nodes[i], r.p.Failure
-	if w.before || r.undoing && !n.Ready {
-		return nil
-	}
-	out := &v1alpha1.FailedNode{Name: n.Name}
-	p := r.podOf(n)
-	if p != nil {
-		out.Pod = p.Name
-		if p.Ended != rollout.NotEnded {
-			code := p.ExitCode
-			out.ExitCode, out.ExitReason = &code, p.Ended.String()
-		}
-		switch {
-		case n.Ready && !p.Ready && !w.retried && p.Waiting != rollout.WaitingNone && f.Waiting&(1<<p.Waiting) != 0:
-			out.Reason = p.Waiting.String()
-			out.Message = fmt.Sprintf("A container of pod %s waits because of %s.", p.Name, out.Reason)
-			return out
-		case n.Ready && int(p.Restarts)-int(w.restarts) > f.MaxRestarts:
-			out.Reason, out.Message = "Restarts", fmt.Sprintf("The containers of pod %s were restarted %s, and spec.failure.maxRestarts is %d.", p.Name, times(int(p.Restarts)-int(w.restarts)), f.MaxRestarts)
-			if p.Waiting != rollout.WaitingNone {
-				out.Reason = p.Waiting.String()
-			}
-			return out
-		}
-	}
-	if r.standing[i].Available || p != nil && p.Ready {
-		return nil
-	}
-	if rest := f.NodeDeadline - w.down; rest > 0 {
-		if r.timed(n, p) && (!r.atRest() || r.undoing) {
-			r.wakeAt(r.s.Now.Add(rest))
-		}
-		return nil
-	}
-	switch {
-	case p == nil:
-		out.Reason, out.Message = "CreateRefused", "The pod cannot be created: "+Shortened(n.Obstacle(), longestMessage)
-	case !n.Ready:
-		out.Reason, out.Message = "NodeNotReady", fmt.Sprintf("The node stopped being ready after it had got pod %s.", p.Name)
-	default:
-		out.Reason, out.Message = "NotAvailable", fmt.Sprintf("Pod %s has not been available for %s.", p.Name, f.NodeDeadline)
-		if p.Waiting != rollout.WaitingNone {
-			out.Reason = p.Waiting.String()
-		}
-	}
-	return out
-}
-
-// longestMessage limits the characters of an API server's answer in the status of a node.
-const longestMessage = 256
-
-// Shortened is a text of at most that many characters, and dots.
-func Shortened(text string, most int) string {
-	if letters := []rune(text); len(letters) > most {
-		return string(letters[:most]) + "..."
-	}
-	return text
-}
-
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }
