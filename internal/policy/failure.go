@@ -86,20 +86,24 @@ func (r *run) judgeWave(k int, st *v1alpha1.WaveStatus) {
 		st.Rolled = nil
 		return
 	}
+	nodes := int(st.Nodes)
 	for i, node := range r.failed {
 		if node == nil || r.places[i] != place(k) {
 			continue
+		}
+		if r.left[i] {
+			nodes++ // it went down with the revision
 		}
 		if st.Failed++; len(st.FailedNodes) < maxFailed {
 			st.FailedNodes = append(st.FailedNodes, *node)
 		}
 	}
-	most := f.MaxFailedNodes.Of(int(st.Nodes))
+	most := f.MaxFailedNodes.Of(nodes)
 	late := r.late(k, st)
 	switch {
 	case r.out.Fail != nil:
 	case int(st.Failed) > most:
-		r.fail(st.Name, fmt.Sprintf("Wave %s failed: %s, and %d may fail. %s", st.Name, nodesFailed(int(st.Failed), int(st.Nodes)), most, first(st.FailedNodes)))
+		r.fail(st.Name, fmt.Sprintf("Wave %s failed: %s, and %d may fail. %s", st.Name, nodesFailed(int(st.Failed), nodes), most, first(st.FailedNodes)))
 	case late:
 		r.fail(st.Name, fmt.Sprintf("Wave %s failed: after %s, %d of %d nodes have an available pod.", st.Name, f.WaveDeadline, st.Available, st.Nodes))
 	}

@@ -26,6 +26,12 @@ func wentDown(n *rollout.Node, p *rollout.Pod, within time.Duration) bool {
 	return !n.Ready && p.Created <= n.Since && n.Since <= p.Created.Add(within)
 }
 
+// diedWith reports whether a node went down soon after it got its pod. It is judged although the waves go on without it: the revision that takes nodes down would reach all of them otherwise.
+func (r *run) diedWith(n *rollout.Node) bool {
+	p := r.podOf(n)
+	return p != nil && wentDown(n, p, r.p.Failure.NodeDeadline)
+}
+
 // verdict says why the revision has failed on a node; nil if it has not.
 func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 	n, f := &r.s.Nodes[i], r.p.Failure

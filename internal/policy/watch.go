@@ -70,7 +70,7 @@ func (r *run) judgeNodes() {
 		if keep {
 			r.out.Watch.nodes[n.Name] = w
 		}
-		if !r.left[i] && (keep || r.podOf(n) != nil) {
+		if (!r.left[i] || r.diedWith(n)) && (keep || r.podOf(n) != nil) {
 			r.failed[i] = r.verdict(i, &w)
 		}
 		switch {
