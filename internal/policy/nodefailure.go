@@ -4,32 +4,36 @@ package policy
 
 import (
 	"fmt"
-	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// timed reports whether the time in which a node has no available pod counts; p is its pod of the wanted revision, nil for none.
-func (r *run) timed(n *rollout.Node, p *rollout.Pod) bool {
+// timed reports whether the time in which a node has no available pod counts.
+func (r *run) timed(n *rollout.Node, w *watched) bool {
+	p := r.podOf(n)
 	if p == nil {
 		return n.Ready && refused(n) && len(n.Pods) == 0
 	}
-	return !p.Ready && (n.Ready || !r.undoing && wentDown(n, p, r.p.Failure.NodeDeadline))
+	return !p.Ready && (n.Ready || !r.undoing && r.wentDown(n, w))
 }
 
 // refused reports whether the API server refuses to create a pod on a node.
 func refused(n *rollout.Node) bool { return n.Refusal != nil }
 
-// wentDown reports whether a node stopped being ready soon after it got a pod: the pod may be the reason.
-func wentDown(n *rollout.Node, p *rollout.Pod, within time.Duration) bool {
-	return !n.Ready && p.Created <= n.Since && n.Since <= p.Created.Add(within)
-}
-
-// diedWith reports whether a node went down soon after it got its pod. It is judged although the waves go on without it: the revision that takes nodes down would reach all of them otherwise.
-func (r *run) diedWith(n *rollout.Node) bool {
-	p := r.podOf(n)
-	return p != nil && wentDown(n, p, r.p.Failure.NodeDeadline)
+// wentDown reports whether a node stopped being ready soon after it got its pod of the wanted revision, or after that was changed in place: the revision may be the reason. It is judged
+// although the waves go on without it: a revision that takes nodes down would reach all of them otherwise.
+func (r *run) wentDown(n *rollout.Node, w *watched) bool {
+	p, within := r.podOf(n), r.p.Failure.NodeDeadline
+	switch {
+	case p == nil || n.Ready:
+		return false
+	case r.changedInPlace(p): // its times do not show when; if another manager saw the change, the node does not count
+		had := w.age - r.notReadyFor(n)
+		return w.uid == p.UID && 0 <= had && had <= within
+	default:
+		return p.Created <= n.Since && n.Since <= p.Created.Add(within)
+	}
 }
 
 // verdict says why the revision has failed on a node; nil if it has not.
@@ -63,7 +67,7 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 		return nil
 	}
 	if rest := f.NodeDeadline - w.down; rest > 0 {
-		if r.timed(n, p) && (!r.atRest() || r.undoing) {
+		if r.timed(n, w) && (!r.atRest() || r.undoing) {
 			r.wakeAt(r.s.Now.Add(rest))
 		}
 		return nil

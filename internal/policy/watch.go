@@ -70,7 +70,7 @@ func (r *run) judgeNodes() {
 		if keep {
 			r.out.Watch.nodes[n.Name] = w
 		}
-		if (!r.left[i] || r.diedWith(n)) && (keep || r.podOf(n) != nil) {
+		if (!r.left[i] || r.wentDown(n, &w)) && (keep || r.podOf(n) != nil) {
 			r.failed[i] = r.verdict(i, &w)
 		}
 		switch {
@@ -309,7 +309,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		if counted {
 			w.down += max(r.in.Elapsed, 0)
 		}
-		w.counts = r.timed(n, nil)
+		w.counts = r.timed(n, &w)
 		return w, true
 	case st.Available:
 		w.down, w.before, w.joined, w.retried = 0, false, false, false
@@ -331,7 +331,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	}
 	if !st.Available {
 		w.pulls = n.Ready && w.waitsForImage(p)
-		w.counts = !w.pulls && r.timed(n, p)
+		w.counts = !w.pulls && r.timed(n, &w)
 	}
 	return w, !st.Available || w.restarts > 0 || r.s.Set.InPlace || known && r.undoing
 }
@@ -360,13 +360,18 @@ func (r *run) outlived(p *rollout.Pod) bool {
 // earlierRestarts are the restarts of a pod before it was changed in place; the change itself is one, or one for each container that it restarts.
 func (r *run) earlierRestarts(p *rollout.Pod) uint16 {
 	switch {
-	case !r.s.Set.InPlace || r.cameToNodes() <= p.Created:
+	case !r.changedInPlace(p):
 		return 0
 	case p.InPlace == rollout.InPlacePatched || p.InPlace == rollout.InPlaceAnnounced:
 		return p.Restarts + max(1, uint16(p.Recreates))
 	default:
 		return p.Restarts
 	}
+}
+
+// changedInPlace reports whether a pod of the wanted revision had another one first.
+func (r *run) changedInPlace(p *rollout.Pod) bool {
+	return r.s.Set.InPlace && r.cameToNodes() > p.Created
 }
 
 // cameToNodes is a time from which on pods were created with the revision: an older pod of it was changed in place. Of a revision that is newer than the committed one, that is

@@ -12,8 +12,8 @@ import (
 // whose pod was not available when their update began do not count, until they have had an available pod of the new revision.
 type Failure struct {
 	// NodeDeadline is how long a pod of the new revision, or its creation if that is refused, may be unavailable. The time in which the node is not ready
-	// does not count, unless the node stopped being ready within nodeDeadline after it got its pod. The time of pulling images for the first start of containers does not count
-	// either; where the kubelet does not report it, at most 30 minutes. The default is 10m.
+	// does not count, unless the node stopped being ready within nodeDeadline after it got its pod, or after that was changed in place. The time of pulling
+	// images for the first start of containers does not count either; where the kubelet does not report it, at most 30 minutes. The default is 10m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
