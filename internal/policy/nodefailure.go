@@ -9,11 +9,12 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// timed reports whether the time in which a node has no available pod counts.
+// timed reports whether the time in which a node has no available pod counts. The answers that another controller gets to its creates are not known, so there each node that is ready and has
+// no pod counts.
 func (r *run) timed(n *rollout.Node, w *watched) bool {
 	p := r.podOf(n)
 	if p == nil {
-		return n.Ready && refused(n) && len(n.Pods) == 0
+		return n.Ready && len(n.Pods) == 0 && (refused(n) || r.s.Set.ExternalController)
 	}
 	return !p.Ready && (n.Ready || !r.undoing && r.wentDown(n, w))
 }
@@ -73,6 +74,8 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 		return nil
 	}
 	switch {
+	case p == nil && !refused(n):
+		out.Reason, out.Message = "NotAvailable", fmt.Sprintf("The node has had no pod for %s: see the events of the daemon set for the reason why the other controller creates none.", f.NodeDeadline)
 	case p == nil:
 		out.Reason, out.Message = "CreateRefused", "The pod cannot be created: "+Shortened(n.Obstacle(), longestMessage)
 	case !n.Ready:

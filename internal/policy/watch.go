@@ -117,8 +117,10 @@ func (r *run) earlier() *Watch {
 	if was != nil {
 		rested := r.committed >= 0 && was.of == r.committed && was.number == r.s.Revisions[r.committed].Number
 		for name := range was.nodes {
-			if w := was.nodes[name]; w.before || w.joined || rested && w.lacks {
-				out.nodes[name] = watched{before: w.before || rested && w.lacks, joined: w.joined}
+			w := was.nodes[name]
+			missed := w.counts && w.uid == "" && w.down+max(r.in.Elapsed, 0) >= r.p.Failure.NodeDeadline // a pod that could not be created
+			if before := w.before || rested && (w.lacks || missed); before || w.joined {
+				out.nodes[name] = watched{before: before, joined: w.joined}
 			}
 		}
 	} else if r.in.Last != nil {
@@ -168,8 +170,10 @@ func (r *run) leaveOutBroken() {
 		r.left[i] = true
 	}
 	for i := range r.s.Nodes {
-		w := r.out.Watch.nodes[r.s.Nodes[i].Name]
-		r.left[i] = r.left[i] || (w.before && w.uid != "" || w.joined && r.pullsForLong(&w)) && !r.standing[i].Available
+		n := &r.s.Nodes[i]
+		w := r.out.Watch.nodes[n.Name]
+		before := w.before && (w.uid != "" || len(n.Pods) == 0 && w.down >= r.p.Failure.NodeDeadline && !r.standing[i].AwaitsUpdate)
+		r.left[i] = r.left[i] || (before || w.joined && r.pullsForLong(&w)) && !r.standing[i].Available
 	}
 }
 
