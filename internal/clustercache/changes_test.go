@@ -59,7 +59,7 @@ func TestChangesLeaveNothingBehind(t *testing.T) {
 			if one(6) {
 				p.Facts = &dialect.PodFacts{Announced: dialect.Announced{Said: one(2), Old: one(2), Hash: "h1"}}
 			}
-			p.Ready, p.Deleting, p.Restarts = one(2), one(4), uint16(rng.IntN(3))
+			p.Ready, p.Deleting, p.Restarts, p.OtherRestarts = one(2), one(4), uint16(rng.IntN(3)), uint16(rng.IntN(2))
 			pods[name] = f.put(p)
 		}
 		for _, name := range slices.Sorted(maps.Keys(pods)) {

@@ -25,7 +25,7 @@ type podRecord struct {
 	scheduled, deleting, ready bool
 	waiting                    rollout.Waiting
 	pull                       rollout.Pull
-	restarts                   uint16
+	restarts, otherRestarts    uint16
 	exitCode                   int32
 	ended                      rollout.Ending
 	// blocked is whether a set may have a block for the pod from when it named no node.
@@ -112,7 +112,7 @@ func (p *podRecord) pod() Pod {
 		Namespace: p.origin.namespace, Name: p.name, UID: p.uid, RV: p.rv, Node: p.nodeName(), Owner: p.origin.owner, Advanced: p.origin.advanced,
 		Labels: p.labels.set, Hash: p.labels.hash, Generation: p.generation, Phase: p.phase, Scheduled: p.scheduled,
 		Deleting: p.deleting, DeletedAt: p.deletedAt, Ready: p.ready, ReadySince: p.readySince, Created: p.created,
-		Waiting: p.waiting, Pull: p.pull, Restarts: p.restarts, Ended: p.ended, ExitCode: p.exitCode, Facts: p.facts,
+		Waiting: p.waiting, Pull: p.pull, Restarts: p.restarts, OtherRestarts: p.otherRestarts, Ended: p.ended, ExitCode: p.exitCode, Facts: p.facts,
 	}
 }
 
@@ -121,7 +121,7 @@ func (p *podRecord) differs(rec *Pod) bool {
 	same := p.name == rec.Name && p.origin.originID == rec.origin() && p.nodeName() == rec.Node &&
 		p.generation == rec.Generation && p.phase == rec.Phase && p.scheduled == rec.Scheduled &&
 		p.deleting == rec.Deleting && p.deletedAt == rec.DeletedAt && p.ready == rec.Ready && p.readySince == rec.ReadySince &&
-		p.created == rec.Created && p.waiting == rec.Waiting && p.pull == rec.Pull && p.ended == rec.Ended && p.exitCode == rec.ExitCode && p.restarts == rec.Restarts && p.labels.equals(rec.Labels)
+		p.created == rec.Created && p.waiting == rec.Waiting && p.pull == rec.Pull && p.ended == rec.Ended && p.exitCode == rec.ExitCode && p.restarts == rec.Restarts && p.otherRestarts == rec.OtherRestarts && p.labels.equals(rec.Labels)
 	if !same || p.facts == nil || rec.Facts == nil {
 		return !same || p.facts != rec.Facts
 	}
@@ -133,5 +133,5 @@ func (p *podRecord) read(rec *Pod) {
 	p.name, p.rv, p.generation, p.facts = rec.Name, rec.RV, rec.Generation, rec.Facts
 	p.phase, p.scheduled, p.deleting, p.ready = rec.Phase, rec.Scheduled, rec.Deleting, rec.Ready
 	p.deletedAt, p.readySince, p.created = rec.DeletedAt, rec.ReadySince, rec.Created
-	p.waiting, p.pull, p.restarts, p.ended, p.exitCode = rec.Waiting, rec.Pull, rec.Restarts, rec.Ended, rec.ExitCode
+	p.waiting, p.pull, p.restarts, p.otherRestarts, p.ended, p.exitCode = rec.Waiting, rec.Pull, rec.Restarts, rec.OtherRestarts, rec.Ended, rec.ExitCode
 }

@@ -51,10 +51,11 @@ type Pod struct {
 	Ready      bool
 	ReadySince rollout.Time
 	Created    rollout.Time
-	// Waiting is the reason why a container does not start, Pull whether it waits for its image, and Restarts how often its containers were restarted, together.
-	Waiting  rollout.Waiting
-	Pull     rollout.Pull
-	Restarts uint16
+	// Waiting is the reason why a container does not start, Pull whether it waits for its image, and Restarts how often its containers were restarted, together. OtherRestarts are those of
+	// Restarts of all containers but the one that was restarted most.
+	Waiting                 rollout.Waiting
+	Pull                    rollout.Pull
+	Restarts, OtherRestarts uint16
 	// Ended is why a container that does not run last ended, and ExitCode its code.
 	Ended    rollout.Ending
 	ExitCode int32
@@ -104,7 +105,7 @@ func PodFrom(p *corev1.Pod) (rec Pod, ok bool) {
 			rec.Ready, rec.ReadySince = c.Status == corev1.ConditionTrue, timeOf(c.LastTransitionTime)
 		}
 	}
-	rec.Waiting, rec.Restarts = startsOf(p)
+	rec.Waiting, rec.Restarts, rec.OtherRestarts = startsOf(p)
 	rec.Pull = pullOf(p)
 	rec.Ended, rec.ExitCode = endOf(p)
 	return rec, true
@@ -174,20 +175,22 @@ func sidecar(p *corev1.Pod, name string) bool {
 	return i >= 0 && p.Spec.InitContainers[i].RestartPolicy != nil && *p.Spec.InitContainers[i].RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// startsOf is the reason why a container of a pod does not start, and how often its containers were restarted. What the node has said of an earlier generation of the
+// startsOf is the reason why a container of a pod does not start, and how often its containers were restarted, all and those other than the one that was restarted most. What the node has said of an earlier generation of the
 // pod does not count.
-func startsOf(p *corev1.Pod) (waiting rollout.Waiting, restarts uint16) {
-	total := int32(0)
+func startsOf(p *corev1.Pod) (waiting rollout.Waiting, restarts, others uint16) {
+	total, most := int64(0), int64(0)
 	current := p.Status.ObservedGeneration == 0 || p.Status.ObservedGeneration >= p.Generation
 	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range statuses {
-			total += max(statuses[i].RestartCount, 0)
+			of := int64(max(statuses[i].RestartCount, 0))
+			total, most = total+of, max(most, of)
 			if w := statuses[i].State.Waiting; w != nil && waiting == rollout.WaitingNone && current {
 				waiting = rollout.WaitingFor(w.Reason)
 			}
 		}
 	}
-	return waiting, uint16(min(max(total, 0), math.MaxUint16))
+	total, most = min(total, math.MaxUint16), min(most, math.MaxUint16)
+	return waiting, uint16(total), uint16(total - most)
 }
 
 // OwnerOf is the controller of a pod or a revision, which is empty for an orphan; advanced is whether it is of the API group apps.kruise.io, and not

@@ -162,7 +162,7 @@ func (b *Buffer) add(w *dialect.Workload, p *podRecord, lookup *revisionLookup, 
 	pod.Name, pod.UID, pod.Revision, pod.Phase, pod.Scheduled = p.name, string(p.uid), lookup.of(p), p.phase, p.scheduled
 	pod.Deleting, pod.DeletedAt = p.deleting, p.deletedAt
 	pod.Ready, pod.ReadySince, pod.Created = p.ready, p.readySince, p.created
-	pod.Waiting, pod.Pull, pod.Restarts, pod.Ended, pod.ExitCode = p.waiting, p.pull, p.restarts, p.ended, p.exitCode
+	pod.Waiting, pod.Pull, pod.Restarts, pod.OtherRestarts, pod.Ended, pod.ExitCode = p.waiting, p.pull, p.restarts, p.otherRestarts, p.ended, p.exitCode
 	p.writes.Over(pod)
 	if w.PreDelete == nil && p.facts == nil {
 		return 0

@@ -20,20 +20,20 @@ func TestPodFromReadsWhyAPodDoesNotStart(t *testing.T) {
 		ContainerStatuses:     []corev1.ContainerStatus{waiting("ContainerCreating", 0), waiting("ErrImagePull", 70000)},
 	}}
 	rec, _ := PodFrom(p)
-	if rec.Waiting.String() != "ImagePullBackOff" || rec.Restarts != 65535 {
-		t.Errorf("it waits because of %q and has %d restarts", rec.Waiting, rec.Restarts)
+	if rec.Waiting.String() != "ImagePullBackOff" || rec.Restarts != 65535 || rec.OtherRestarts != 0 {
+		t.Errorf("it waits because of %q and has %d restarts, %d of other containers", rec.Waiting, rec.Restarts, rec.OtherRestarts)
 	}
 	p.Generation, p.Status.ObservedGeneration = 2, 1
 	p.Status.ContainerStatuses[1].RestartCount = 3
-	if rec, _ = PodFrom(p); rec.Waiting != rollout.WaitingNone || rec.Restarts != 5 {
-		t.Errorf("of the earlier generation, it waits because of %q and has %d restarts", rec.Waiting, rec.Restarts)
+	if rec, _ = PodFrom(p); rec.Waiting != rollout.WaitingNone || rec.Restarts != 5 || rec.OtherRestarts != 2 {
+		t.Errorf("of the earlier generation, it waits because of %q and has %d restarts, %d of other containers", rec.Waiting, rec.Restarts, rec.OtherRestarts)
 	}
 	x := newFixture(t).x
 	rec.UID, rec.RV = "a", "1"
 	x.PutPod(rec)
-	rec.RV, rec.Restarts, rec.Waiting = "2", 6, rollout.WaitingFor("CrashLoopBackOff")
+	rec.RV, rec.Restarts, rec.OtherRestarts, rec.Waiting = "2", 6, 3, rollout.WaitingFor("CrashLoopBackOff")
 	x.PutPod(rec)
-	if got := x.pods["a"].pod(); got.Restarts != 6 || got.Waiting != rec.Waiting {
+	if got := x.pods["a"].pod(); got.Restarts != 6 || got.OtherRestarts != 3 || got.Waiting != rec.Waiting {
 		t.Errorf("the cache has %d restarts and %q", got.Restarts, got.Waiting)
 	}
 }

@@ -374,8 +374,8 @@ func TestFailureHasItsTime(t *testing.T) {
 // The message about a node whose pod restarts too often has the number of restarts, also if it is one, and the field with what is allowed.
 func TestMessageOfRestarts(t *testing.T) {
 	for restarts, want := range map[uint16]string{
-		1: "The containers of pod a-1 were restarted once, and spec.failure.maxRestarts is 0.",
-		2: "The containers of pod a-1 were restarted 2 times, and spec.failure.maxRestarts is 0.",
+		1: "A container of pod a-1 was restarted once, and spec.failure.maxRestarts is 0.",
+		2: "A container of pod a-1 was restarted 2 times, and spec.failure.maxRestarts is 0.",
 	} {
 		w := newWorld(t, strings.Replace(judgedStrictly(), "maxFailedNodes", "maxRestarts: 0, maxFailedNodes", 1))
 		w.s.Revisions[1].Created = w.s.Now

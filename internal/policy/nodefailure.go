@@ -56,8 +56,8 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 			out.Reason = p.Waiting.String()
 			out.Message = fmt.Sprintf("A container of pod %s waits because of %s.", p.Name, out.Reason)
 			return out
-		case n.Ready && int(p.Restarts)-int(w.restarts) > f.MaxRestarts:
-			out.Reason, out.Message = "Restarts", fmt.Sprintf("The containers of pod %s were restarted %s, and spec.failure.maxRestarts is %d.", p.Name, times(int(p.Restarts)-int(w.restarts)), f.MaxRestarts)
+		case n.Ready && restartsOf(p, w) > f.MaxRestarts:
+			out.Reason, out.Message = "Restarts", fmt.Sprintf("A container of pod %s was restarted %s, and spec.failure.maxRestarts is %d.", p.Name, times(restartsOf(p, w)), f.MaxRestarts)
 			if p.Waiting != rollout.WaitingNone {
 				out.Reason = p.Waiting.String()
 			}
@@ -87,6 +87,12 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 		}
 	}
 	return out
+}
+
+// restartsOf returns how often a container of a pod was restarted, as far as that counts: a node or a kubelet that is restarted restarts each container once. After restarts that do not count,
+// it is not known which containers the others are of, so those of all containers count together, but no more than one container has in all.
+func restartsOf(p *rollout.Pod, w *watched) int {
+	return min(int(p.Restarts)-int(p.OtherRestarts), int(p.Restarts)-int(w.restarts))
 }
 
 // longestMessage limits the characters of an API server's answer in the status of a node.

@@ -35,8 +35,9 @@ type watched struct {
 	counts, pulls bool
 	// age is how long the node has had that pod.
 	age time.Duration
-	// restarts is the number of restarts of the pod that do not count.
-	restarts uint16
+	// restarts is the number of restarts of the pod that do not count. While the node is not ready (away), seen is the number of all.
+	restarts, seen uint16
+	away           bool
 	// before reports whether the node had no available pod when its update began, and has had none since.
 	before bool
 	// joined reports whether the node has had no available pod of the set since it got its first one.
@@ -325,6 +326,12 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		w.down += max(r.in.Elapsed, 0)
 	}
 	w.lacks = !st.Available
+	return r.observe(i, p, w, known)
+}
+
+// observe updates the observations of a node with a pod of the wanted revision.
+func (r *run) observe(i int, p *rollout.Pod, w watched, known bool) (_ watched, keep bool) {
+	n, st := &r.s.Nodes[i], &r.standing[i]
 	if w.uid == p.UID {
 		w.age += max(r.in.Elapsed, 0)
 	} else {
@@ -332,12 +339,17 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		if !known && r.outlived(p) {
 			w.restarts, w.retried = p.Restarts, !st.Available
 		}
+		w.away = false
 	}
+	if w.away && n.Ready && p.Restarts > w.seen { // it may have been restarted
+		w.restarts += p.Restarts - w.seen
+	}
+	w.away, w.seen = !n.Ready, p.Restarts
 	if !st.Available {
 		w.pulls = n.Ready && w.waitsForImage(p)
 		w.counts = !w.pulls && r.timed(n, &w)
 	}
-	return w, !st.Available || w.restarts > 0 || r.s.Set.InPlace || known && r.undoing
+	return w, !st.Available || w.away || w.restarts > 0 || r.s.Set.InPlace || known && r.undoing
 }
 
 // mayPull is how long a pod may wait for something that may be its image, if its node does not say what it is. A volume that does not exist looks the same.

@@ -248,7 +248,8 @@ type Pod struct {
 	Doubtful bool
 	// NoResize reports whether the API server has refused to change the pod's resources.
 	NoResize bool
-	// Waiting is the reason why a container does not start, Pull whether it waits for its image, and Restarts how often its containers were restarted, together. Recreates is how many containers the change in
+	// Waiting is the reason why a container does not start, Pull whether it waits for its image, and Restarts how often its containers were restarted, together. OtherRestarts
+	// are those of Restarts of all containers but the one that was restarted most. Recreates is how many containers the change in
 	// place that is under way still restarts. Decide does not look at them: they are for rollout policies, which judge a revision by its pods.
 	Waiting   Waiting
 	Pull      Pull
@@ -256,9 +257,9 @@ type Pod struct {
 	// Ended is why a container of the pod that does not run last ended, and ExitCode its code; as Waiting, this is for rollout policies.
 	Ended Ending
 	// Announced is what the pod announces about a newer revision.
-	Announced Announced
-	ExitCode  int32
-	Restarts  uint16
+	Announced               Announced
+	ExitCode                int32
+	Restarts, OtherRestarts uint16
 }
 
 // Announced is what a pod announces about a newer revision; the zero value is not an announcement.

@@ -8,7 +8,7 @@ import (
 )
 
 // Failure defines when a revision has failed: when more nodes of a wave fail than maxFailedNodes, or when a wave takes longer than waveDeadline. A node
-// fails if its pod of the new revision is not available for nodeDeadline, restarts more than maxRestarts times, or waits for one of waitingReasons. Nodes
+// fails if its pod of the new revision is not available for nodeDeadline, restarts a container more than maxRestarts times, or waits for one of waitingReasons. Nodes
 // whose pod was not available when their update began do not count, until they have had an available pod of the new revision.
 type Failure struct {
 	// NodeDeadline is how long a pod of the new revision, or its creation if that is refused, may be unavailable. The time in which the node is not ready
@@ -36,8 +36,8 @@ type Failure struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^([0-9]|[1-9][0-9]|100)%$')",message="must be a number from 0, or a percentage from 0% to 100%"
 	MaxFailedNodes *intstr.IntOrString `json:"maxFailedNodes,omitempty"`
 
-	// MaxRestarts is how often the containers of a pod of the new revision may restart, together. Restarts before a pod was changed in place do not count. The
-	// default is 3.
+	// MaxRestarts is how often a container of a pod of the new revision may restart. Restarts before the pod was changed in place, and in the time in which the
+	// node was not ready, do not count; after such restarts, those of all containers count together. The default is 3.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
