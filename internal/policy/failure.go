@@ -155,7 +155,7 @@ func (r *run) late(k int, st *v1alpha1.WaveStatus) bool {
 // lacked reports whether the time since the last decision counts for the deadline of a wave: its update was not complete then, and the set not paused.
 func (r *run) lacked(wave string) bool {
 	was := r.in.Watch
-	return was != nil && was.of == r.s.Set.Update && was.number == r.number() && was.lacked[wave]
+	return was != nil && was.of == r.identity(r.s.Set.Update) && was.number == r.number() && was.lacked[wave]
 }
 
 // lacking reports whether a node of a wave has no available pod. One that has joined, and has had none yet, does not count.
@@ -427,7 +427,7 @@ func (r *run) retry() {
 	if r.last != nil && r.last.Failure != nil {
 		r.event(false, ReasonRolloutRetried, "Revision %s is rolled out again.", st.TargetRevision)
 	}
-	r.out.Watch = &Watch{of: r.template, number: r.number(), nodes: map[string]watched{}}
+	r.out.Watch = &Watch{of: r.identity(r.template), number: r.number(), nodes: map[string]watched{}}
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
 		w := watched{retried: !r.standing[i].Available && (!r.standing[i].AwaitsUpdate || r.returnsHere(i))}
@@ -445,7 +445,7 @@ func (r *run) retry() {
 
 // returnsHere reports whether the undo has taken the pod of a node, and the one of the committed revision is not available yet.
 func (r *run) returnsHere(i int) bool {
-	if r.in.Watch == nil || r.in.Watch.of == r.template || r.in.Watch.number != r.number() {
+	if r.in.Watch == nil || r.in.Watch.of == r.identity(r.template) || r.in.Watch.number != r.number() {
 		return false
 	}
 	w, known := r.in.Watch.nodes[r.s.Nodes[i].Name]

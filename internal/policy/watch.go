@@ -14,8 +14,8 @@ import (
 // Watch contains observations of the nodes of a set, passed from one decision to the next. If it is lost,
 // deadlines begin again, so this never makes a revision fail.
 type Watch struct {
-	// of is the index of the revision that is being judged, and number is the number of the rollout.
-	of     int
+	// of identifies the revision that is being judged (run.identity), and number is the number of the rollout.
+	of     string
 	number int64
 	nodes  map[string]watched
 	// lacked contains the names of the waves for whose deadline the time until the next decision counts.
@@ -58,7 +58,7 @@ func (r *run) judgeNodes() {
 		return
 	}
 	before := r.earlier()
-	r.out.Watch = &Watch{of: r.s.Set.Update, number: r.number(), nodes: map[string]watched{}, lacked: map[string]bool{}}
+	r.out.Watch = &Watch{of: r.identity(r.s.Set.Update), number: r.number(), nodes: map[string]watched{}, lacked: map[string]bool{}}
 	r.failed, r.excused = make([]*v1alpha1.FailedNode, len(r.s.Nodes)), nil
 	others := false // whether the revision has failed on a node that had been well
 	for i := range r.s.Nodes {
@@ -107,16 +107,24 @@ func (r *run) excuse() {
 	}
 }
 
+// identity identifies a revision also when others come into the history or leave it.
+func (r *run) identity(i int) string {
+	if digest := r.revision(i).Digest; digest != "" {
+		return digest
+	}
+	return r.s.Revisions[i].Name
+}
+
 // earlier returns the observations of the last decision. For a decision about another revision, and in
 // another manager, only the nodes count that were not ready before.
 func (r *run) earlier() *Watch {
 	was := r.in.Watch
-	if was != nil && was.of == r.s.Set.Update && was.number == r.number() {
+	if was != nil && was.of == r.identity(r.s.Set.Update) && was.number == r.number() {
 		return was
 	}
 	out := &Watch{nodes: map[string]watched{}}
 	if was != nil {
-		rested := r.committed >= 0 && was.of == r.committed && was.number == r.s.Revisions[r.committed].Number
+		rested := r.committed >= 0 && was.of == r.identity(r.committed) && was.number == r.s.Revisions[r.committed].Number
 		for name := range was.nodes {
 			w := was.nodes[name]
 			missed := w.counts && w.uid == "" && w.down+max(r.in.Elapsed, 0) >= r.p.Failure.NodeDeadline // a pod that could not be created
