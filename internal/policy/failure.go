@@ -266,10 +266,30 @@ func (r *run) hold() {
 	case r.failure.Undo && (r.last == nil || r.last.Failure == nil): // the last status does not report the failure yet
 		r.block("Failed", r.failure.Message+" The nodes return to the committed revision next.")
 	case r.failure.Undo:
-		r.block("Failed", r.failure.Message+" The nodes have returned to the committed revision. "+remedy)
+		r.block("Failed", r.failure.Message+" "+r.returnedText("the committed revision")+" "+remedy)
 	default:
 		r.block("Failed", r.failure.Message+" "+remedy)
 	}
+}
+
+// returnedText says that an undo has ended, and which nodes still have another revision: those that are not ready return later.
+func (r *run) returnedText(to string) string {
+	var away []string
+	for i := range r.s.Nodes {
+		n := &r.s.Nodes[i]
+		other := func(p rollout.Pod) bool { return p.Revision != r.committed } // a kubelet that does not answer keeps it also after its deletion
+		if member(r.s, n) && !n.Ready && slices.ContainsFunc(n.Pods, other) {
+			away = append(away, n.Name)
+		}
+	}
+	if len(away) == 0 {
+		return fmt.Sprintf("The nodes have returned to %s.", to)
+	}
+	names, more := strings.Join(away[:min(len(away), 3)], ", "), ""
+	if rest := len(away) - 3; rest > 0 {
+		more = fmt.Sprintf(" and %d more", rest)
+	}
+	return fmt.Sprintf("The nodes have returned to %s, except those that are not ready and still have another one (%d): %s%s. They return when they are ready.", to, len(away), names, more)
 }
 
 func (r *run) reportFailure() {

@@ -29,7 +29,7 @@ const (
 	NoticeAwaitingApproval NoticeType = "awaiting-approval"
 	// NoticeFailed: the revision has failed, or a user asked for its undo. No further node gets it.
 	NoticeFailed NoticeType = "failed"
-	// NoticeUndone: all nodes have returned to the committed revision.
+	// NoticeUndone: all nodes have returned to the committed revision, except those that the reason names because they are not ready.
 	NoticeUndone NoticeType = "undone"
 	// NoticeComplete: all waves have passed, and all nodes have the revision.
 	NoticeComplete NoticeType = "complete"

@@ -33,7 +33,7 @@ const (
 	ReasonRolloutCommitted = "RolloutCommitted"
 	// ReasonRolloutFailed is a warning: more nodes of a wave have failed than may, or the wave has taken too long. No further node gets the revision.
 	ReasonRolloutFailed = "RolloutFailed"
-	// ReasonRolloutUndoEnded is sent when all nodes have returned to the committed revision after a failure.
+	// ReasonRolloutUndoEnded is sent when all nodes have returned to the committed revision after a failure. The message names those that are not ready, and return later.
 	ReasonRolloutUndoEnded = "RolloutUndoEnded"
 	// ReasonRolloutUndoFailed is a warning: an undo has stopped, because the committed revision does not work either on more nodes than may fail.
 	ReasonRolloutUndoFailed = "RolloutUndoFailed"
@@ -213,7 +213,7 @@ func (r *run) phaseChanged(last *v1alpha1.SetStatus) {
 }
 
 func (r *run) undoEnded() {
-	text := fmt.Sprintf("The nodes have returned to the committed revision %s.", r.out.Status.CommittedRevision)
+	text := r.returnedText("the committed revision " + r.out.Status.CommittedRevision)
 	r.event(false, ReasonRolloutUndoEnded, "%s", text)
 	r.endNotice(NoticeUndone, text)
 }
