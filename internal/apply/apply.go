@@ -110,6 +110,15 @@ func refusal(err error) Answer {
 	return Unclear
 }
 
+// Denied reports whether err says no to an object for what it is. A webhook that the API server cannot call says nothing about it, and neither does an answer that is not clear.
+func Denied(err error) bool {
+	uncalled := denied(err) && uncalledWebhook.MatchString(err.Error())
+	return OfCreate(err) == Refused && !uncalled
+}
+
+// uncalledWebhook matches the answers about webhooks that did not answer, or panicked (failedAdmission).
+var uncalledWebhook = regexp.MustCompile(`Internal error occurred: (failed calling webhook |ValidatingAdmissionWebhook/.* has panicked)`)
+
 // denied reports whether err is an answer of admission, so that nothing was written. A webhook denies with any code, also with one by which the
 // API server itself reports that it has no room or does not know. A webhook that the API server cannot call, or whose patch it cannot apply, is an
 // internal error.

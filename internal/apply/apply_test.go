@@ -283,3 +283,23 @@ func TestCheck(t *testing.T) {
 		})
 	}
 }
+
+// Only an answer about the object itself counts as a denial of it.
+func TestDenied(t *testing.T) {
+	for text, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"a webhook says no":          {apierrors.NewBadRequest(`admission webhook "w" denied the request: no`), true},
+		"a quota does":               {apierrors.NewForbidden(pods, "a", errors.New("exceeded quota: q")), true},
+		"a patch does not apply":     {apierrors.NewInternalError(errors.New(`add operation does not apply: doc is missing path: "/a"`)), true},
+		"a webhook cannot be called": {apierrors.NewInternalError(errors.New(`failed calling webhook "w": connection refused`)), false},
+		"a webhook panics":           {apierrors.NewInternalError(errors.New("ValidatingAdmissionWebhook/w has panicked: no")), false},
+		"the server is busy":         {apierrors.NewTooManyRequests("wait", 1), false},
+		"there is no clear answer":   {apierrors.NewInternalError(errors.New("etcd")), false},
+	} {
+		if got := Denied(fmt.Errorf("creating a pod: %w", c.err)); got != c.want {
+			t.Errorf("%s: %t, want %t", text, got, c.want)
+		}
+	}
+}

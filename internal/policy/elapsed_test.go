@@ -72,7 +72,7 @@ func TestTheTimeBeforeAnEventDoesNotCount(t *testing.T) {
 func (w *world) refusesNow(name string) {
 	w.node(name).Pods, w.node(name).Last = nil, 1
 	w.pass(time.Second)
-	w.node(name).Refusal = &rollout.Refusal{Message: "no"}
+	w.node(name).Refusal = &rollout.Refusal{Denied: true, Message: "no"}
 }
 
 // A pod of the committed revision that is not available for a moment does not stop an undo for which nothing has happened for long.

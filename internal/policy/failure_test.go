@@ -414,7 +414,7 @@ func TestPodThatVanishesDuringAnUndo(t *testing.T) {
 func TestCreateThatIsRefused(t *testing.T) {
 	w := canary(t, strings.Replace(judged, "maxFailedNodes: 1", "maxFailedNodes: 0", 1))
 	n := w.node("a")
-	n.Pods, n.Last, n.Refusal = nil, 1, &rollout.Refusal{Message: strings.Repeat("no", 100_000)}
+	n.Pods, n.Last, n.Refusal = nil, 1, &rollout.Refusal{Denied: true, Message: strings.Repeat("no", 100_000)}
 	w.pass(time.Second)
 	w.pass(5 * time.Minute)
 	if st := w.last; st.Phase != v1alpha1.PhaseFailed || st.Waves[0].FailedNodes[0].Reason != "CreateRefused" || len(st.Waves[0].FailedNodes[0].Message) > 400 {

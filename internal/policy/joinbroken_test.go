@@ -248,7 +248,7 @@ func TestANodeThatNeverGotAPod(t *testing.T) {
 	w := newWorld(t, judgedTwice)
 	w.s.Set.Update = 0
 	w.joins("k")
-	w.node("k").Refusal = &rollout.Refusal{Message: "no"}
+	w.node("k").Refusal = &rollout.Refusal{Denied: true, Message: "no"}
 	w.pass(0)
 	w.pass(time.Hour)
 	w.s.Set.Update = 1

@@ -19,8 +19,8 @@ func (r *run) timed(n *rollout.Node, w *watched) bool {
 	return !p.Ready && (n.Ready || !r.undoing && r.wentDown(n, w))
 }
 
-// refused reports whether the API server refuses to create a pod on a node.
-func refused(n *rollout.Node) bool { return n.Refusal != nil }
+// refused reports whether the API server refuses to create a pod on a node. A webhook that cannot be called, and an answer that is not clear, say nothing about the revision.
+func refused(n *rollout.Node) bool { return n.Refusal != nil && n.Refusal.Denied }
 
 // wentDown reports whether a node stopped being ready soon after it got its pod of the wanted revision, or after that was changed in place: the revision may be the reason. It is judged
 // although the waves go on without it: a revision that takes nodes down would reach all of them otherwise.

@@ -7,6 +7,8 @@ package rollout
 type Refusal struct {
 	// Message is the message of the API server.
 	Message string
+	// Denied reports whether the API server, a policy, a quota or a webhook has said no to the object itself. It is false when a webhook could not be called, and when the answer is not clear.
+	Denied bool
 	// RetryAt is when the write may be tried again; 0 means at once.
 	RetryAt Time
 	// Of is which write it was: 0 if that does not matter, Patch for a change in place, Delete for a delete, and Unmark or Restore after that has been taken back.

@@ -27,8 +27,9 @@ type Refusal struct {
 	Pod types.UID
 	// Before is the state of that pod before an edit whose outcome is unknown; nil for another write.
 	Before *Content
-	// Message is what the API server said.
+	// Message is what the API server said, and Denied whether it said no to the object (rollout.Refusal.Denied).
 	Message string
+	Denied  bool
 	// Of is which write it was (rollout.Refusal.Of).
 	Of rollout.ActionKind
 	// At is when, by the clock of Snapshots.
@@ -114,7 +115,7 @@ func (r *refusal) seenAt(now rollout.Time) *rollout.Refusal {
 	if r == nil {
 		return nil
 	}
-	seen := &rollout.Refusal{Message: r.Message, Of: r.Of}
+	seen := &rollout.Refusal{Message: r.Message, Denied: r.Denied, Of: r.Of}
 	if r.At <= now {
 		seen.RetryAt = r.retryAt
 	}
