@@ -33,34 +33,38 @@ func tightenSet(set *rollout.Set, limit *rollout.Quantity, members int) {
 // blockedByBudget reports when nodes of later waves, and of later steps and groups of the active one, use up the budget, so that nothing goes on: their pods are not
 // available, and no update may replace them. A node of the active wave with a pod that is not available needs no budget.
 func (r *run) blockedByBudget(active int) {
-	set := r.s.Set
-	if set.MaxSurge.Value > 0 {
+	if r.s.Set.MaxSurge.Value > 0 {
 		return
 	}
 	if r.serving == nil {
 		r.serving = r.s.Serving()
 	}
-	members, down, waiting := 0, 0, 0
+	waits := false
 	for i := range r.s.Nodes {
-		n := &r.s.Nodes[i]
-		if !desired(n) {
-			continue
-		}
-		members++
-		switch released := r.holds[i] == rollout.NotEvaluated; {
-		case !r.standing[i].AwaitsUpdate || r.places[i] < place(active):
-		case released && r.places[i] == place(active) && !r.left[i] && r.serving(i):
-			waiting++
-		case !released && (n.Ready || !set.Unreachable.Skip) && !r.serving(i):
-			down++
-		}
+		waits = waits || r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.ofWave(active, i) && r.serving(i)
 	}
-	tightenSet(&set, r.p.MaxUnavailable, members)
-	if most := max(set.MaxUnavailable.Of(members), 1); waiting > 0 && down >= most {
+	if down, most := r.usedUp(active); waits && down >= most {
 		nodes := "1 node of later waves, steps or groups is"
 		if down > 1 {
 			nodes = fmt.Sprintf("%d nodes of later waves, steps or groups are", down)
 		}
 		r.block("Budget", fmt.Sprintf("%s not available, and maxUnavailable is %d: make their pods available or delete them, or raise maxUnavailable.", nodes, most))
 	}
+}
+
+// usedUp is how many nodes of later waves, and of later steps and groups of the active one, use up the budget, and how many may.
+func (r *run) usedUp(active int) (down, most int) {
+	set, members := r.s.Set, 0
+	for i := range r.s.Nodes {
+		n := &r.s.Nodes[i]
+		if !desired(n) {
+			continue
+		}
+		members++
+		if r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.places[i] >= place(active) && (n.Ready || !set.Unreachable.Skip) && !r.serving(i) {
+			down++
+		}
+	}
+	tightenSet(&set, r.p.MaxUnavailable, members)
+	return down, max(set.MaxUnavailable.Of(members), 1)
 }

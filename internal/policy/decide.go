@@ -264,6 +264,7 @@ func (r *run) withPolicy() {
 		}
 	}
 	r.together()
+	r.stopTime()
 	r.pace()
 	r.gate()
 	r.judge()

@@ -133,7 +133,7 @@ func (r *run) late(k int, st *v1alpha1.WaveStatus) bool {
 	}
 	lacking := r.lacking(k)
 	if lacking {
-		r.out.Watch.lacked[st.Name] = !r.s.Set.Paused
+		r.out.Watch.lacked[st.Name] = true // unless stopTime finds that nothing may start
 		if st.Rolled == nil {
 			st.Rolled = &metav1.Duration{}
 		}
@@ -142,31 +142,13 @@ func (r *run) late(k int, st *v1alpha1.WaveStatus) bool {
 	if st.Rolled != nil && r.last != nil && r.last.Phase == v1alpha1.PhaseRolling && r.lacked(st.Name) && !alerts {
 		st.Rolled.Duration += max(r.in.Elapsed, 0)
 	}
-	if !lacking {
-		return false
-	}
-	if rest := deadline - st.Rolled.Duration; rest > 0 {
-		r.wakeAt(r.s.Now.Add(rest))
-		return false
-	}
-	return true
+	return lacking && st.Rolled.Duration >= deadline
 }
 
-// lacked reports whether the time since the last decision counts for the deadline of a wave: its update was not complete then, and the set not paused.
+// lacked reports whether the time since the last decision counts for the deadline of a wave: its update was not complete then, and something could start or had begun.
 func (r *run) lacked(wave string) bool {
 	was := r.in.Watch
 	return was != nil && was.of == r.identity(r.s.Set.Update) && was.number == r.number() && was.lacked[wave]
-}
-
-// lacking reports whether a node of a wave has no available pod. One that has joined, and has had none yet, does not count.
-func (r *run) lacking(k int) bool {
-	for i := range r.s.Nodes {
-		n := &r.s.Nodes[i]
-		if r.places[i] == place(k) && member(r.s, n) && !r.left[i] && !r.standing[i].Available && !r.out.Watch.nodes[n.Name].joined {
-			return true
-		}
-	}
-	return false
 }
 
 // fail asks for the mark of a revision that has failed.

@@ -136,6 +136,13 @@ func (s *Snapshot) Serving() func(i int) bool {
 	}
 }
 
+// Held returns a function that reports whether a limit of the set, or the Gate, keeps the update of a node from starting.
+func (s *Snapshot) Held() func(i int) bool {
+	d := begin(s)
+	d.holdNodes()
+	return func(i int) bool { return d.hold(i) != notHeld }
+}
+
 // updates reports whether the set has the pods of a node updated.
 func (d *decision) updates(n *Node) bool {
 	return !n.Gone && (n.Fit == MustRun || n.Fit == MayStay)

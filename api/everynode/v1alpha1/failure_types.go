@@ -20,9 +20,10 @@ type Failure struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration such as 30s, 10m or 24h"
 	NodeDeadline *metav1.Duration `json:"nodeDeadline,omitempty"`
 
-	// WaveDeadline is how long the update of a wave may take, until all its nodes are updated and available. The time in which nothing may start, for example
-	// because no window is open, does not count, nor does the soak. If a pod is not available any more during the soak, the time continues, and does not start
-	// again. Without it, there is no such limit.
+	// WaveDeadline is how long the update of a wave may take, until all its nodes are updated and available. The time does not count in which no update of the
+	// wave has begun or may start, for example because no window is open, another set of the concurrency group is being updated, or other pods use up
+	// maxUnavailable. Nor does the soak, or a node where the old pod is still there because the node is not ready or an admission policy protects the pod. If a pod is not
+	// available any more during the soak, the time continues, and does not start again. Without it, there is no such limit.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import "everynode.dev/everynode/internal/rollout"
+
+// lacking reports whether a node of a wave lacks its pod.
+func (r *run) lacking(k int) bool {
+	for i := range r.s.Nodes {
+		if r.lacks(k, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// lacks reports whether a wave waits for an available pod on a node, so that the time counts for its deadline. A node that has joined, and has had no pod yet, does not count.
+// Nor does one where the old pod is still there for another reason than the revision: the node is not ready, or the API server refuses to delete or change that pod.
+func (r *run) lacks(k, i int) bool {
+	n := &r.s.Nodes[i]
+	if !r.ofWave(k, i) || r.standing[i].Available || r.out.Watch.nodes[n.Name].joined {
+		return false
+	}
+	protected := refused(n) && n.Refusal.Of != 0 && r.standing[i].AwaitsUpdate
+	return !protected && (n.Ready || r.podOf(n) != nil)
+}
+
+// stopTime stops the time of the deadline of a wave until the next decision if no update of the wave has begun or may start, whatever the reason. Otherwise, the next decision is
+// at the deadline at the latest.
+func (r *run) stopTime() {
+	if r.places == nil || r.out.Watch == nil {
+		return // no wave was judged
+	}
+	for k := range r.p.Waves {
+		name := r.p.Waves[k].Name
+		if !r.out.Watch.lacked[name] {
+			continue
+		}
+		counts := !r.s.Set.Paused && r.proceeds(k)
+		r.out.Watch.lacked[name] = counts
+		if rest := r.p.Failure.WaveDeadline - r.out.Status.Waves[k].Rolled.Duration; counts && rest > 0 {
+			r.wakeAt(r.s.Now.Add(rest))
+		}
+	}
+}
+
+// proceeds reports whether the update of a node that a wave lacks has begun, or may start. The pace does not count: it is the wave's own.
+func (r *run) proceeds(k int) bool {
+	s := *r.s
+	s.Gate = &rollout.Gate{Holds: r.holds, InFlight: -1, Starts: -1}
+	held := s.Held()
+	if r.serving == nil {
+		r.serving = r.s.Serving()
+	}
+	waits := false
+	for i := range r.s.Nodes {
+		switch {
+		case !r.lacks(k, i):
+		case !r.standing[i].AwaitsUpdate:
+			return true
+		case held(i):
+		case !r.serving(i): // its update needs no budget
+			return true
+		default:
+			waits = true
+		}
+	}
+	if !waits || r.s.Set.MaxSurge.Value > 0 {
+		return waits
+	}
+	down, most := r.usedUp(k)
+	return down < most
+}
