@@ -43,17 +43,22 @@ func (r *run) blockedByBudget(active int) {
 	for i := range r.s.Nodes {
 		waits = waits || r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.ofWave(active, i) && r.serving(i)
 	}
-	if down, most := r.usedUp(active); waits && down >= most {
-		nodes := "1 node of later waves, steps or groups is"
-		if down > 1 {
-			nodes = fmt.Sprintf("%d nodes of later waves, steps or groups are", down)
+	if down, failed, most := r.usedUp(active); waits && down+failed >= most {
+		what := "of later waves, steps or groups"
+		if failed > 0 {
+			what += ", or without which a wave goes on,"
+		}
+		nodes := fmt.Sprintf("1 node %s is", what)
+		if down+failed > 1 {
+			nodes = fmt.Sprintf("%d nodes %s are", down+failed, what)
 		}
 		r.block("Budget", fmt.Sprintf("%s not available, and maxUnavailable is %d: make their pods available or delete them, or raise maxUnavailable.", nodes, most))
 	}
 }
 
-// usedUp is how many nodes of later waves, and of later steps and groups of the active one, use up the budget, and how many may.
-func (r *run) usedUp(active int) (down, most int) {
+// usedUp is how many nodes use up the budget although no update of the active wave is under way there: down are those of later waves, and of later steps and groups of
+// the active one, and failed those that have failed and may. most is how many may be unavailable.
+func (r *run) usedUp(active int) (down, failed, most int) {
 	set, members := r.s.Set, 0
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
@@ -61,10 +66,14 @@ func (r *run) usedUp(active int) (down, most int) {
 			continue
 		}
 		members++
-		if r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.places[i] >= place(active) && (n.Ready || !set.Unreachable.Skip) && !r.serving(i) {
+		switch {
+		case !n.Ready && set.Unreachable.Skip || r.serving(i):
+		case r.failed != nil && r.failed[i] != nil:
+			failed++
+		case r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.places[i] >= place(active):
 			down++
 		}
 	}
 	tightenSet(&set, r.p.MaxUnavailable, members)
-	return down, max(set.MaxUnavailable.Of(members), 1)
+	return down, failed, max(set.MaxUnavailable.Of(members), 1)
 }

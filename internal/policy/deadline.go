@@ -21,7 +21,7 @@ func (r *run) lacks(k, i int) bool {
 	if !r.ofWave(k, i) || r.standing[i].Available || r.out.Watch.nodes[n.Name].joined {
 		return false
 	}
-	protected := refused(n) && n.Refusal.Of != 0 && r.standing[i].AwaitsUpdate
+	protected := n.Refusal != nil && n.Refusal.Of != 0 && r.standing[i].AwaitsUpdate
 	return !protected && (n.Ready || r.podOf(n) != nil)
 }
 
@@ -68,6 +68,6 @@ func (r *run) proceeds(k int) bool {
 	if !waits || r.s.Set.MaxSurge.Value > 0 {
 		return waits
 	}
-	down, most := r.usedUp(k)
-	return down < most
+	down, failed, most := r.usedUp(k)
+	return down+failed < most
 }

@@ -165,8 +165,8 @@ type run struct {
 	overdue string
 }
 
-// waveCount are the numbers of a wave.
-type waveCount struct{ nodes, updated, available, absent int32 }
+// waveCount are the numbers of a wave: failed is how many nodes have failed, down how many of them are left out because they are not ready, and mayFail how many may fail.
+type waveCount struct{ nodes, updated, available, absent, failed, down, mayFail int32 }
 
 // Decide decides what the policies of a set allow.
 func Decide(in *Input) Result {

@@ -98,11 +98,10 @@ func (r *run) judgeWave(k int, st *v1alpha1.WaveStatus) {
 			st.FailedNodes = append(st.FailedNodes, *node)
 		}
 	}
-	most := f.MaxFailedNodes.Of(nodes)
-	late := r.late(k, st)
+	most, late := r.waves[k].mayFail, r.late(k, st)
 	switch {
 	case r.out.Fail != nil:
-	case int(st.Failed) > most:
+	case st.Failed > most:
 		r.fail(st.Name, fmt.Sprintf("Wave %s failed: %s, and %d may fail. %s", st.Name, nodesFailed(int(st.Failed), nodes), most, first(st.FailedNodes)))
 	case late:
 		r.fail(st.Name, fmt.Sprintf("Wave %s failed: after %s, %d of %d nodes have an available pod.", st.Name, f.WaveDeadline, st.Available, st.Nodes))

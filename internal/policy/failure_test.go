@@ -47,7 +47,7 @@ func TestAFailedRevisionIsUndone(t *testing.T) {
 			w := canary(t, judged)
 			w.fails("a", fail)
 			w.pass(time.Second)
-			w.want("", v1alpha1.PhaseRolling, "canary") // one may fail
+			w.want("", v1alpha1.PhaseSoaking, "canary") // one may fail
 			w.fails("b", fail)
 			w.pass(time.Second)
 			w.want("", v1alpha1.PhaseFailed, "canary")

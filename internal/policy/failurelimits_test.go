@@ -252,6 +252,7 @@ func TestFailedNodesCountInTheirWave(t *testing.T) {
 	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
 	w.fails("a", pulls)
 	w.fails("d", pulls)
+	w.fails("e", hangs)
 	w.pass(time.Second)
 	if w.last.Failure != nil || w.last.Waves[0].Failed != 1 || w.last.Waves[1].Failed != 1 {
 		t.Errorf("failure %+v, waves %+v", w.last.Failure, w.last.Waves)

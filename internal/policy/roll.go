@@ -29,7 +29,7 @@ func (r *run) settle() {
 			case old:
 				others++
 			}
-			if r.standing[i].UnderWay && !r.left[i] {
+			if r.standing[i].UnderWay && !r.left[i] && (r.failed == nil || r.failed[i] == nil) { // the rollout has ended without nodes that may fail
 				going++
 			}
 		}
@@ -227,7 +227,7 @@ func (r *run) wave(k int) (w v1alpha1.WaveStatus, absent int32) {
 	return w, n.absent
 }
 
-// count counts the members of all waves.
+// count counts the members of all waves. A wave goes on without the nodes that have failed, while no more of them have than may: they are left out until their pod is available.
 func (r *run) count() {
 	r.waves = make([]waveCount, len(r.p.Waves))
 	for i := range r.s.Nodes {
@@ -235,8 +235,15 @@ func (r *run) count() {
 			continue
 		}
 		n := &r.waves[r.places[i]]
+		failed := r.failed != nil && r.failed[i] != nil
+		if failed {
+			n.failed++
+		}
 		if r.left[i] {
 			n.absent++
+			if failed { // it went down with the revision
+				n.down++
+			}
 			continue
 		}
 		n.nodes++
@@ -245,6 +252,31 @@ func (r *run) count() {
 		}
 		if r.standing[i].Available {
 			n.available++
+		}
+	}
+	if r.failed != nil {
+		r.leaveOutFailed()
+	}
+}
+
+// leaveOutFailed lets each wave go on without the nodes that may fail, and have. A percentage is that of all nodes of the wave, with those.
+func (r *run) leaveOutFailed() {
+	for k := range r.waves {
+		r.waves[k].mayFail = int32(r.p.Failure.MaxFailedNodes.Of(int(r.waves[k].nodes + r.waves[k].down)))
+	}
+	for i, node := range r.failed {
+		if node == nil || r.places[i] == nowhere || r.left[i] || r.standing[i].Available {
+			continue
+		}
+		n := &r.waves[r.places[i]]
+		if n.failed > n.mayFail {
+			continue // the wave fails
+		}
+		r.left[i] = true
+		n.absent++
+		n.nodes--
+		if r.standing[i].Updated {
+			n.updated--
 		}
 	}
 }
@@ -304,7 +336,7 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 
 // blockLeftOut says why a wave does not go on although it waits for no node.
 func (r *run) blockLeftOut(wave string, nodes int32) {
-	r.block(NodesLeftOut, fmt.Sprintf("Each node of the wave %s (%d) is left out now, because its pod was not available before the update, or because the node is not ready. "+
+	r.block(NodesLeftOut, fmt.Sprintf("Each node of the wave %s (%d) is left out now, because its pod was not available before the update, because the revision failed there and spec.failure.maxFailedNodes allows that, or because the node is not ready. "+
 		"The wave goes on when one of them has an available pod of the new revision: repair a node, or change the wave.", wave, nodes))
 }
 

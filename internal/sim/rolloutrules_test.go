@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -143,7 +144,7 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 		rollout := words("%s of %s in rollout %d of %s", p.UID, target.UID, target.Revision, k.set.GetUID())
 		l := s.ledger(rollout)
 		if m == s.lead {
-			l.look(m, target, waited, wave, decided)
+			l.look(m, target, k.without(p, waited, len(waited)), wave, decided)
 			l.passed = l.passed || decided(v1alpha1.Promote, wave.Name) && s.vanished(rollout, k, 0)
 		}
 		if !l.passed {
@@ -288,13 +289,33 @@ func (k known) later(p *v1alpha1.RolloutPolicy, nodes map[string]bool) map[strin
 	zone := func(node string) string { return k.nodes[node].Labels[p.Spec.Order.TopologyKey] }
 	later := map[string]bool{}
 	for node := range nodes {
-		for other := range nodes {
-			if zone(other) < zone(node) && !k.complete(map[string]bool{other: true}) && (!isEdge(k.set) || nodeReady(k.nodes[other])) {
+		before := maps.Clone(nodes)
+		maps.DeleteFunc(before, func(other string, _ bool) bool { return zone(other) >= zone(node) })
+		for other := range k.without(p, before, len(nodes)) {
+			if !k.complete(map[string]bool{other: true}) && (!isEdge(k.set) || nodeReady(k.nodes[other])) {
 				later[node] = true
 			}
 		}
 	}
 	return later
+}
+
+// neverWorks is whether a node has a pod of the newest revision, and that never works.
+func (k known) neverWorks(node string) bool {
+	return slices.ContainsFunc(k.on(node), func(p *corev1.Pod) bool { return k.alive(p) && k.newest(p) && strings.HasSuffix(imageOf(p), "bad") })
+}
+
+// without are some nodes of a wave of so many without those that have a pod that never works, if no more of them have one than may fail.
+func (k known) without(p *v1alpha1.RolloutPolicy, nodes map[string]bool, all int) map[string]bool {
+	if p.Spec.Failure == nil || p.Spec.Failure.MaxFailedNodes == nil {
+		return nodes
+	}
+	rest := maps.Clone(nodes)
+	maps.DeleteFunc(rest, func(node string, _ bool) bool { return k.neverWorks(node) })
+	if len(nodes)-len(rest) > quantity(amount(p.Spec.Failure.MaxFailedNodes.String()), all) {
+		return nodes
+	}
+	return rest
 }
 
 // firstWave are the nodes of the first wave: so many in the order of their names, and those that have joined since the revision was made after all others. A wave
@@ -329,6 +350,15 @@ func (u *ruling) pace(s *sim, k known, p *v1alpha1.RolloutPolicy) {
 		if !live || newest && !ready {
 			u.underWay[node] = true
 		}
+	}
+	if p.Spec.Failure != nil && p.Spec.Failure.MaxFailedNodes != nil { // those that have failed are in the middle of no update any more
+		failed := 0
+		for node := range u.underWay {
+			if k.neverWorks(node) {
+				failed++
+			}
+		}
+		u.most += min(failed, quantity(amount(p.Spec.Failure.MaxFailedNodes.String()), k.desired()))
 	}
 }
 

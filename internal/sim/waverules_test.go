@@ -132,7 +132,7 @@ func (s *sim) laterWaves(m *manager, p *v1alpha1.RolloutPolicy, target *appsv1.C
 		if m == s.lead && !l.passed {
 			waited := maps.Clone(of.always[wave.Name])
 			delete(waited, s.sick)
-			l.lookLater(m, waited, u.at(i), wave, decided)
+			l.lookLater(m, k.without(p, waited, len(u.at(i))), k.without(p, u.at(i), len(u.at(i))), wave, decided)
 			l.passed = l.passed || decided(v1alpha1.Promote, wave.Name) && s.vanished(rollout, k, i)
 		}
 		if l.passed {

@@ -220,7 +220,8 @@ type WaveStatus struct {
 	// Name is the name of the wave.
 	Name string `json:"name"`
 
-	// Nodes is the number of nodes in the wave that should run a pod, without those that are left out because they are not ready.
+	// Nodes is the number of nodes in the wave that should run a pod, without those that are left out: because they are not ready, because their pod
+	// was not available before the update, or because they have failed, may fail, and have no available pod.
 	Nodes int32 `json:"nodes"`
 
 	// Updated is the number of these nodes with a pod of the target revision.
