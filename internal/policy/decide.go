@@ -88,7 +88,7 @@ type Result struct {
 	Revert int
 	// Watch is the Watch of the next decision.
 	Watch *Watch
-	// Memory is for the next decision.
+	// Memory is for the next decision; nil if nothing is decided and there was no decision before.
 	Memory *Memory
 	// MaxUnavailable further limits the budget of the set; nil for no limit.
 	MaxUnavailable *rollout.Quantity
@@ -172,7 +172,8 @@ type waveCount struct{ nodes, updated, available, absent, failed, down, mayFail 
 func Decide(in *Input) Result {
 	r := &run{in: in, s: in.Snapshot, out: Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision, Revert: rollout.NoRevision, Memory: &Memory{}}, template: in.Snapshot.Set.Update}
 	if u := r.s.Set.Update; u < 0 || u >= len(r.s.Revisions) {
-		return r.out // nothing is decided
+		r.out.Memory, r.out.Watch = in.Memory, in.Watch.pause()
+		return r.out // nothing is decided, and the next decision continues from the last one
 	}
 	if in.Memory != nil {
 		r.out.Memory.begun, r.out.Memory.soaking = in.Memory.begun, in.Memory.soaking

@@ -326,3 +326,21 @@ func TestPromoteWhileANodeJoins(t *testing.T) {
 		t.Errorf("%q %s", got, w.last.Phase)
 	}
 }
+
+// TestOutageWhileTheTemplateIsUnseen: next to another controller it is not known for a moment which revision a template is, whatever field of the set was edited. An outage before
+// that is not forgotten.
+func TestOutageWhileTheTemplateIsUnseen(t *testing.T) {
+	w := inSoak(t, longSoak)
+	w.s.Set.ExternalController = true
+	w.pass(9 * time.Minute)
+	w.blinks("b")
+	last := w.last // the loop keeps it
+	w.s.Set.Update = -1
+	w.pass(time.Second)
+	w.last, w.s.Set.Update = last, 1
+	w.pass(time.Second)
+	w.pass(2 * time.Minute)
+	if got := w.roll(); got != "" {
+		t.Errorf("rolls %s 2 minutes after an outage of a canary that soaks for 10 minutes: %+v", got, w.last.Waves[0])
+	}
+}

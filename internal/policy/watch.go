@@ -151,14 +151,23 @@ func (r *run) keepWatch() {
 	if r.in.Last != nil {
 		r.out.Status.NotReadyBefore = r.in.Last.NotReadyBefore
 	}
-	if was := r.in.Watch; was != nil {
-		r.out.Watch = &Watch{of: was.of, number: was.number, nodes: make(map[string]watched, len(was.nodes))}
-		for name := range was.nodes {
-			w := was.nodes[name]
-			w.counts, w.pulls = false, false
-			r.out.Watch.nodes[name] = w
-		}
+	if r.in.Watch != nil {
+		r.out.Watch = r.in.Watch.pause()
 	}
+}
+
+// pause returns the same observations for a decision before which no time counts.
+func (was *Watch) pause() *Watch {
+	if was == nil {
+		return nil
+	}
+	is := &Watch{of: was.of, number: was.number, nodes: make(map[string]watched, len(was.nodes))}
+	for name := range was.nodes {
+		w := was.nodes[name]
+		w.counts, w.pulls = false, false
+		is.nodes[name] = w
+	}
+	return is
 }
 
 // unproven reports whether a pod has a revision whose rollout has begun after that of the committed one and has not ended: that the pod is not available may be the fault

@@ -66,7 +66,7 @@ func (g *Governance) remembered() *v1alpha1.SetStatus {
 type governed struct {
 	of   types.UID
 	last *v1alpha1.SetStatus
-	// lost reports whether no policy applied at the last decision: what happened until then was not observed.
+	// lost reports whether no policy applied at the last decision, or none has been made since then: what happened until then was not observed.
 	lost bool
 	// at is when the last decision about it was made.
 	at time.Time
@@ -178,7 +178,6 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 		} else if g.lost {
 			g.memory, in.Restored, elapsed, in.Watch = nil, true, 0, nil
 		}
-		g.lost = false
 		in.Last, in.Memory, in.Elapsed = g.last, g.memory, elapsed
 	}
 	out := policy.Decide(in)
@@ -189,9 +188,9 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	}
 	out.Enter(s, h.Changes(p.w, p.d.InPlace))
 	g.watch, g.memory = out.Watch, out.Memory
+	g.lost = len(p.rules.Policies) == 0 || out.Memory == nil
 	switch len(p.rules.Policies) {
 	case 0:
-		g.lost = true
 	case 1:
 		p.rules.Policies[0].Tighten(s)
 	default:
