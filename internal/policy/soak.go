@@ -174,7 +174,7 @@ func (r *run) readyAgain(k int, completed *metav1.Time) (node string) {
 				stayed = stayed || was[b] == is
 			}
 			if r.in.Restored {
-				known, stayed = true, stayed || p.ReadySince <= latest || p.ReadySince > r.s.Now || n.Joined >= latest.Add(-time.Second) && p.ReadySince <= p.Created.Add(noteWait)
+				known, stayed = true, stayed || r.readySince(n, p, latest)
 			}
 			note(is)
 		}
@@ -186,4 +186,14 @@ func (r *run) readyAgain(k int, completed *metav1.Time) (node string) {
 		r.out.Memory.soaking = was[:same:same]
 	}
 	return node
+}
+
+// readySince reports whether a pod has been ready since its wave was complete, or since its node has joined after that, as far as their times show it. The API server sets
+// the time of creation, so that shows another pod whatever the clock of the node shows.
+func (r *run) readySince(n *rollout.Node, p *rollout.Pod, complete rollout.Time) bool {
+	joined := n.Joined >= complete.Add(-time.Second)
+	if p.Created > complete && !joined {
+		return false
+	}
+	return p.ReadySince <= complete || p.ReadySince > r.s.Now || joined && p.ReadySince <= p.Created.Add(noteWait)
 }

@@ -284,3 +284,20 @@ func TestSoakOfNodesThatAreAllLeftOut(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// TestReplacedPodBeforeANewLeader: a canary's pod that was created after its wave was complete starts the soak again, also for a manager that has just taken over, and whatever the clock
+// of the node shows.
+func TestReplacedPodBeforeANewLeader(t *testing.T) {
+	for name, off := range map[string]time.Duration{"slow": -time.Hour, "right": 0, "fast": time.Hour} {
+		w := inSoak(t, longSoak)
+		w.pass(9 * time.Minute)
+		p := &w.node("b").Pods[0]
+		p.UID, p.Created, p.ReadySince = "other", w.s.Now, w.s.Now.Add(off+time.Second)
+		w.lead()
+		w.pass(2 * time.Second)
+		w.pass(2 * time.Minute)
+		if got := w.roll(); got != "" {
+			t.Errorf("the node has a clock that is %s: rolls %s 2 minutes after the pod of b was replaced", name, got)
+		}
+	}
+}
