@@ -198,12 +198,15 @@ func Decide(in *Input) Result {
 // atRest reports whether the template describes the committed revision.
 func (r *run) atRest() bool { return r.committed == r.template }
 
-// withoutPolicy holds a rollout that no policy allows, or may not allow.
+// withoutPolicy holds a rollout that no policy allows, or may not allow. Nodes that return to the committed revision are not held, but they may still hold the group.
 func (r *run) withoutPolicy() {
 	if !r.atRest() || r.in.Unread { // it is not known how a policy treats a mark before the policy has been read
 		r.measure()
 		r.holdAll(rollout.WaitPolicy)
 		r.gate()
+	} else if n := r.in.Neighbours; n != nil {
+		r.measure()
+		r.returning = len(n.Own) > 0
 	}
 }
 

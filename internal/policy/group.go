@@ -308,6 +308,20 @@ func (r *run) bare(i int) bool {
 	return !n.Gone && n.Fit == rollout.MustRun && len(n.Pods) == 0
 }
 
+// Unfinished returns those of the nodes in the middle of an update on which it has not ended, for a set that no policy governs any more: the only pod of a node must be available.
+func (nodes Nodes) Unfinished(s *rollout.Snapshot) Nodes {
+	still, serving := Nodes{}, s.Serving()
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		zone, is := nodes[n.Name]
+		runs := n.Fit == rollout.MustRun || n.Fit == rollout.MayStay && len(n.Pods) > 0
+		if is && !n.Gone && runs && (len(n.Pods) != 1 || !serving(i)) {
+			still[n.Name] = zone
+		}
+	}
+	return still
+}
+
 // young reports whether all live pods of a node are young.
 func (r *run) young(i int) bool {
 	return !slices.ContainsFunc(r.s.Nodes[i].Pods, func(p rollout.Pod) bool { return !p.Deleting && p.Created.Add(youngPod) < r.s.Now })

@@ -136,6 +136,26 @@ func (l *Ledger) Forget(s Set, stays bool) (changed bool) {
 	return changed
 }
 
+// Lingering are the nodes on which a set is in the middle of its update.
+func (l *Ledger) Lingering(s Set) Nodes {
+	if e := l.sets[keyOf(s)]; e != nil {
+		return e.UnderWay
+	}
+	return nil
+}
+
+// Linger records that no policy applies to a set any more. The nodes in the middle of its update hold the group until they are done; if there are none, the set is forgotten. Like
+// Record, it reports whether other sets may start.
+func (l *Ledger) Linger(s Set, still Nodes) (changed bool) {
+	e := l.sets[keyOf(s)]
+	if e == nil || len(still) == 0 {
+		return l.Forget(s, false)
+	}
+	down := maps.Clone(e.Down)
+	maps.DeleteFunc(down, func(name, _ string) bool { _, is := still[name]; return !is })
+	return l.Record(s, LedgerEntry{Group: e.Group, UnderWay: still, Down: down})
+}
+
 // Held returns whether a set waits for others.
 func (l *Ledger) Held(s Set) bool {
 	e := l.sets[keyOf(s)]

@@ -185,7 +185,7 @@ func (c *Controller) reconcile(ctx context.Context, key clustercache.Key, e *end
 	case d == nil || !d.MayWrite():
 		c.ask(key, nil)
 		c.unlooked(key)
-		c.reportBlocked(w)
+		c.reportBlocked(key, w)
 		return 0, nil
 	case w.Deleting:
 		c.ask(key, nil)
@@ -197,7 +197,7 @@ func (c *Controller) reconcile(ctx context.Context, key clustercache.Key, e *end
 	p := &pass{c: c, d: d, key: key, w: w, state: c.state(key, w), ending: e}
 	p.governedAt, p.state.governed.at = p.state.governed.at, time.Time{} // so that only passes count that follow each other and decide
 	if p.adopt(); !p.byPolicy && c.bystander(key, w) {
-		c.leaveGroup(policyinput.SetOf(w), false)
+		c.quitGroup(key, policyinput.SetOf(w))
 		p.reportIdle()
 		return p.standBy(ctx)
 	}

@@ -304,13 +304,17 @@ func (p *pass) reportGoverned(out *policy.Result, plan *rollout.Plan, now time.T
 
 // reportBlocked reports a set that Everynode does not manage because of another controller of its dialect,
 // unless its policy already has a status of the set, from which the loop continues later.
-func (c *Controller) reportBlocked(w *dialect.Workload) {
+func (c *Controller) reportBlocked(key clustercache.Key, w *dialect.Workload) {
 	if c.Policies == nil {
 		return
 	}
 	set := policyinput.SetOf(w)
 	of := c.Policies.Of(set)
-	c.leaveGroup(set, !w.Deleting && groupOf(of.Policies) != "")
+	if stays := !w.Deleting && groupOf(of.Policies) != ""; stays || w.Deleting {
+		c.leaveGroup(set, stays)
+	} else {
+		c.quitGroup(key, set)
+	}
 	if len(of.Policies) > 0 && of.remembered() == nil {
 		c.Policies.Report(set, of.Policies, policy.Idle(set, nil, idleReason(w, true)), nil)
 	}

@@ -5,6 +5,7 @@ package daemonset
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/policy"
@@ -93,7 +94,7 @@ func (p *pass) group() string {
 func (p *pass) beginTurn() {
 	set, name := policyinput.SetOf(p.w), p.group()
 	if name == "" {
-		p.c.leaveGroup(set, false)
+		p.c.quitGroup(p.key, set)
 		p.turn.decided = true
 		return
 	}
@@ -115,8 +116,8 @@ func (p *pass) endTurn(allowed *policy.Result, plan *rollout.Plan, trusted bool)
 		allowed.Begin(t.in, plan)
 		waits, held := t.in.Waits(plan)
 		changed = t.of.Record(set, policy.LedgerEntry{Group: t.neighbours.Group.Name, UnderWay: allowed.UnderWay, Down: allowed.Down, Waits: waits, Held: held})
-	} else if len(p.rules.Policies) == 0 { // what is known of it gets old: it may belong to the group again later
-		t.decided, changed = true, t.of.Forget(set, false)
+	} else if len(p.rules.Policies) == 0 && !p.rules.Unread { // what is known of it gets old: it may belong to the group again later
+		t.decided, changed = true, t.of.Linger(set, p.c.unfinished(p.key, t.of.Lingering(set)))
 	}
 	t.of.mu.Unlock()
 	if changed {
@@ -134,7 +135,7 @@ func (p *pass) missTurn() {
 	if l := p.c.groups.open(set.Namespace, false); l != nil {
 		defer p.c.groups.release(set.Namespace, l)
 		if p.turn.of == nil && groupOf(p.c.Policies.Of(set).Policies) == "" {
-			p.c.leaveGroup(set, false)
+			p.c.quitGroup(p.key, set)
 			return
 		}
 		l.mu.Lock()
@@ -159,6 +160,46 @@ func (c *Controller) leaveGroup(set policy.Set, stays bool) {
 	if changed {
 		c.wakeHeld(set.Namespace, l)
 	}
+}
+
+// lingerPause is how soon a set is looked at again that holds a group without a policy.
+const lingerPause = 10 * time.Second
+
+// quitGroup forgets what is known of a set to which no policy with a group applies. If its policy was deleted, the nodes in the middle of its update hold the group until they are
+// done. A policy without a group frees the group at once.
+func (c *Controller) quitGroup(key clustercache.Key, set policy.Set) {
+	l := c.groups.open(set.Namespace, false)
+	if l == nil {
+		return
+	}
+	defer c.groups.release(set.Namespace, l)
+	l.mu.Lock()
+	var still policy.Nodes
+	if nodes := l.Lingering(set); len(nodes) > 0 && len(c.Policies.Of(set).Policies) == 0 {
+		still = c.unfinished(key, nodes)
+	}
+	changed := l.Linger(set, still)
+	l.mu.Unlock()
+	if len(still) > 0 {
+		c.queue.AddAfter(key, lingerPause) // nothing else may cause a pass when a node is done
+	}
+	if changed {
+		c.wakeHeld(set.Namespace, l)
+	}
+}
+
+// unfinished returns those of the nodes in the middle of an update of a set on which it has not ended.
+func (c *Controller) unfinished(key clustercache.Key, nodes policy.Nodes) policy.Nodes {
+	if len(nodes) == 0 {
+		return nil
+	}
+	buffer := c.buffers.Get().(*clustercache.Buffer)
+	defer c.buffers.Put(buffer)
+	s, _, known := c.Index.SnapshotInto(buffer, key, clustercache.History{}, timeOf(c.Clock.Now()))
+	if !known {
+		return nil
+	}
+	return nodes.Unfinished(&s)
 }
 
 // candidates are the sets that policies apply to and that are updated. One that another controller updates can be held by no group.

@@ -112,21 +112,56 @@ func TestADeletedPolicyOfAGroup(t *testing.T) {
 			g.edit("set-1", "img:v3")
 			time.Sleep(time.Minute)
 			g.until("img:v3", nodes-2)
-			var broken []*corev1.Pod
-			g.mu.Lock()
-			for _, p := range g.pods {
-				if g.broken(p) {
-					broken = append(broken, p)
-				}
-			}
-			g.broken = nil
-			g.mu.Unlock()
-			for _, p := range broken {
-				g.ready(p)
-			}
+			g.recover()
 			g.until("img:v3", nodes)
 		})
 	})
+}
+
+// TestADeletedPolicyOfAnUndo: the policy of a set is deleted while its nodes return to the committed revision by the template, and none of their pods becomes available. No other set
+// of the group starts before they are.
+func TestADeletedPolicyOfAnUndo(t *testing.T) {
+	const nodes = 4
+	synctest.Test(t, func(t *testing.T) {
+		g := &withoutPolicies{newGrouped(t, 2, nodes, v1alpha1.ScopeCluster), map[string]bool{}}
+		g.c.Policies = g
+		g.run(func() {
+			g.until("img:v1", 2*nodes)
+			time.Sleep(10 * time.Second)
+			g.mu.Lock()
+			g.broken = func(p *corev1.Pod) bool { return p.Labels["app"] == "set-0" }
+			g.mu.Unlock()
+			g.edit("set-0", "img:v2")
+			time.Sleep(time.Minute) // two nodes are down
+			g.edit("set-0", "img:v1")
+			time.Sleep(time.Minute) // they return, and are still down
+			g.mu.Lock()
+			g.deleted["set-0"] = true
+			g.mu.Unlock()
+			g.c.EnqueueNamespace("ns")
+			time.Sleep(10 * time.Second)
+			g.edit("set-1", "img:v3")
+			time.Sleep(time.Minute)
+			g.recover()
+			g.until("img:v3", nodes)
+		})
+	})
+}
+
+// recover lets the broken pods become ready.
+func (g *withoutPolicies) recover() {
+	var broken []*corev1.Pod
+	g.mu.Lock()
+	for _, p := range g.pods {
+		if g.broken(p) {
+			broken = append(broken, p)
+		}
+	}
+	g.broken = nil
+	g.mu.Unlock()
+	for _, p := range broken {
+		g.ready(p)
+	}
 }
 
 // TestAnUndoGoesOnAfterATimeWithoutPolicy: a set leaves the targets of its policy for one pass in the middle of an undo, also if its entry in the status is gone since.
