@@ -173,7 +173,10 @@ func (r *ruler) Report(set rollouts.Set, of []*rollouts.Policy, status *v1alpha1
 	if name == policyName {
 		r.m.s.judgeFailure(r.m, status)
 	}
-	if delete(r.reports, name); status != nil && len(of) > 0 {
+	switch {
+	case len(of) == 0 || r.reports[name].of != of[0].UID && status == nil:
+		delete(r.reports, name)
+	case status != nil: // else what was reported last still counts
 		r.reports[name] = report{status.DeepCopy(), of[0].UID}
 	}
 	for i := range judged {

@@ -206,6 +206,7 @@ func (c *Controller) reconcile(ctx context.Context, key clustercache.Key, e *end
 		p.reportIdle()
 		return p.writeStatus(ctx, dialect.Report{Numbers: w.Status, ObservedGeneration: w.ObservedGeneration})
 	}
+	defer p.reportNothing()
 	return p.run(ctx)
 }
 
@@ -294,6 +295,8 @@ type pass struct {
 	byPolicy bool
 	// turn is the turn of the set in its concurrency group.
 	turn turn
+	// reported reports whether the pass has reported its results to the policies.
+	reported bool
 	// stoodBack reports whether the decision was made without the annotations of OpenYurt.
 	stoodBack bool
 	// ending is set if the pass only ends what is under way.

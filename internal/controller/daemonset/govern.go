@@ -30,7 +30,7 @@ type Policies interface {
 	Of(set policy.Set) Governance
 	// Grouped returns the policies of a namespace that name a concurrency group.
 	Grouped(namespace string) []*policy.Policy
-	// Report takes the results of a pass: the status is nil for a set without a policy. judged are approvals whose status is to be written. If more than one
+	// Report takes the results of a pass: the status is nil for a set without a policy, and if nothing can be reported of the set, which keeps its last status then. judged are approvals whose status is to be written. If more than one
 	// policy applies, each keeps what it remembers of the set (policy.InConflict).
 	Report(set policy.Set, of []*policy.Policy, status *v1alpha1.SetStatus, judged []v1alpha1.RolloutApproval)
 }
@@ -280,7 +280,7 @@ func (p *pass) annotateRevision(ctx context.Context, r *clustercache.Revision, n
 
 // reportGoverned reports what has come of a pass, after its writes.
 func (p *pass) reportGoverned(out *policy.Result, plan *rollout.Plan, now time.Time) {
-	if p.c.Policies == nil {
+	if p.reported = true; p.c.Policies == nil {
 		return
 	}
 	if last := p.state.governed.last; out.Starts && last != nil && policy.Started(plan) {
@@ -315,8 +315,20 @@ func (c *Controller) reportBlocked(key clustercache.Key, w *dialect.Workload) {
 	} else {
 		c.quitGroup(key, set)
 	}
-	if len(of.Policies) > 0 && of.remembered() == nil {
+	switch {
+	case len(of.Policies) == 0:
+	case of.remembered() == nil:
 		c.Policies.Report(set, of.Policies, policy.Idle(set, nil, idleReason(w, true)), nil)
+	default:
+		c.Policies.Report(set, of.Policies, nil, nil)
+	}
+}
+
+// reportNothing reports that a pass has ended before it came to a decision, so that the status of its policy does not wait for it.
+func (p *pass) reportNothing() {
+	if p.c.Policies != nil && !p.reported {
+		set := policyinput.SetOf(p.w)
+		p.c.Policies.Report(set, p.c.Policies.Of(set).Policies, nil, nil)
 	}
 }
 

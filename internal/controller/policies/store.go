@@ -99,7 +99,7 @@ type entry struct {
 	read   *policy.Policy
 	// problem is the reason why the policy, as read, cannot be followed; empty if it can.
 	problem string
-	// sets are what the loop has reported since this process began.
+	// sets are what the loop has reported since this process began; nil for a set of which its passes have nothing to report.
 	sets map[setName]*v1alpha1.SetStatus
 	// notices are those that have not been sent.
 	notices []waiting
@@ -138,7 +138,7 @@ func (s *Store) Of(set policy.Set) daemonset.Governance {
 		return g
 	}
 	slices.SortFunc(g.Policies, func(a, b *policy.Policy) int { return cmp.Compare(a.Name, b.Name) })
-	g.Stored = s.policies[set.Namespace][g.Policies[0].Name].stored(set).DeepCopy()
+	g.Stored = stored(s.policies[set.Namespace][g.Policies[0].Name].object, set).DeepCopy()
 	g.Remembered = s.remembered(set, g.Policies).DeepCopy()
 	for _, a := range s.approvals[set.Namespace] {
 		if !a.concerns(set, g.Policies) {
@@ -160,9 +160,9 @@ func (s *Store) Of(set policy.Set) daemonset.Governance {
 }
 
 // stored returns the entry of a set in the status of a policy; nil if there is none.
-func (e *entry) stored(set policy.Set) *v1alpha1.SetStatus {
-	for i := range e.object.Status.Sets {
-		if st := &e.object.Status.Sets[i]; st.Name == set.Name && st.APIVersion == set.APIVersion() {
+func stored(of *v1alpha1.RolloutPolicy, set policy.Set) *v1alpha1.SetStatus {
+	for i := range of.Status.Sets {
+		if st := &of.Status.Sets[i]; st.Name == set.Name && st.APIVersion == set.APIVersion() {
 			return st
 		}
 	}
@@ -174,7 +174,7 @@ func (e *entry) last(set policy.Set) *v1alpha1.SetStatus {
 	if st := e.sets[setName{set.Advanced, set.Name}]; st != nil {
 		return st
 	}
-	return e.stored(set)
+	return stored(e.object, set)
 }
 
 // remembered returns the data of the first policy that has data about a set; nil if none has.
@@ -212,16 +212,20 @@ func (s *Store) Report(set policy.Set, of []*policy.Policy, status *v1alpha1.Set
 	id, other := setName{set.Advanced, set.Name}, s.remembered(set, of)
 	for own, e := range s.policies[set.Namespace] {
 		name := types.NamespacedName{Namespace: set.Namespace, Name: own}
-		applies := status != nil && slices.ContainsFunc(of, func(p *policy.Policy) bool { return p.UID == e.object.UID })
+		applies := slices.ContainsFunc(of, func(p *policy.Policy) bool { return p.UID == e.object.UID })
 		was, had := e.sets[id]
 		switch {
-		case applies:
+		case applies && status != nil:
 			is := status.DeepCopy()
 			if len(of) > 1 {
 				is = policy.InConflict(status, e.last(set), other)
 			}
 			e.sets[id] = is
 			s.queue.AddAfter(name, soon(was, is))
+		case applies && had: // what was reported last still counts
+		case applies:
+			e.sets[id] = nil
+			s.queue.Add(name)
 		case had:
 			delete(e.sets, id)
 			s.queue.Add(name)
@@ -289,7 +293,9 @@ func (s *Store) Policies() []v1alpha1.RolloutPolicy {
 		p := *e.object
 		p.Status = v1alpha1.RolloutPolicyStatus{}
 		for _, st := range e.sets {
-			p.Status.Sets = append(p.Status.Sets, *st.DeepCopy())
+			if st != nil {
+				p.Status.Sets = append(p.Status.Sets, *st.DeepCopy())
+			}
 		}
 		all = append(all, p)
 	}

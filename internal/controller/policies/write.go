@@ -153,18 +153,30 @@ type whole struct {
 	Decisions []v1alpha1.DecisionState `json:"decisions"`
 }
 
-// statusOf is the status of a policy. It is not complete while a set has not been read or reported since this
-// process began, because the loop starts from the stored entry of the set.
+// unreported is the phase in the conditions of a set of which nothing has ever been reported.
+const unreported v1alpha1.Phase = "nothing is known of it yet"
+
+// statusOf is the status of a policy. It is not complete while no pass has been made for a set since this
+// process began, because the loop starts from the stored entry of the set. A set of which its passes have
+// nothing to report keeps that entry; without one, the policy is not ready.
 func (s *Store) statusOf(object *v1alpha1.RolloutPolicy, read *policy.Policy, reported map[setName]*v1alpha1.SetStatus) (status v1alpha1.RolloutPolicyStatus, complete bool) {
 	status.ObservedGeneration = object.Generation
 	sets, known := s.Selected(read)
 	if !known {
 		return status, false
 	}
+	var silent []v1alpha1.SetStatus
 	for _, set := range sets {
-		st := reported[setName{set.Advanced, set.Name}]
-		if st == nil {
+		st, passed := reported[setName{set.Advanced, set.Name}]
+		if !passed {
 			return status, false
+		}
+		if st == nil {
+			st = stored(object, set)
+		}
+		if st == nil {
+			silent = append(silent, v1alpha1.SetStatus{APIVersion: set.APIVersion(), Name: set.Name, Phase: unreported})
+			continue
 		}
 		status.Sets = append(status.Sets, *st)
 	}
@@ -172,7 +184,7 @@ func (s *Store) statusOf(object *v1alpha1.RolloutPolicy, read *policy.Policy, re
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.APIVersion, b.APIVersion))
 	})
 	status.Summary = policy.Summary(status.Sets)
-	status.Conditions = read.Conditions(sets, status.Sets, object.Status.Conditions, metav1.NewTime(s.Clock.Now()))
+	status.Conditions = read.Conditions(sets, slices.Concat(status.Sets, silent), object.Status.Conditions, metav1.NewTime(s.Clock.Now()))
 	return status, true
 }
 
