@@ -22,6 +22,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
 )
 
@@ -117,7 +118,7 @@ func (p *portal) enter(ctx context.Context, client, token, namespace string) (s 
 		if err != nil {
 			return nil, nil, err
 		}
-		user, err := p.admit(ctx, client, token, clients)
+		user, err := p.admit(ctx, client, token, func(ctx context.Context) (string, error) { return p.mayBegin(ctx, clients, namespace) })
 		if err == nil {
 			s, err = p.begin(key, user, clients)
 		}
@@ -137,6 +138,16 @@ func (p *portal) enter(ctx context.Context, client, token, namespace string) (s 
 		return nil, nil, err
 	}
 	return s, leave, nil
+}
+
+// mayBegin returns the user of a token, and an error if the user lacks the rights for a session: then no session of another user ends for it.
+func (p *portal) mayBegin(ctx context.Context, clients *options.Clients, namespace string) (user string, err error) {
+	if user, err = p.review(ctx, clients); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, reviewPatience)
+	defer cancel()
+	return user, inspect.MayWatchSets(ctx, clients, namespace) //nolint:wrapcheck // it names the right
 }
 
 // join returns a session that runs, or nil.
@@ -342,8 +353,8 @@ func (p *portal) idle(s *session, now time.Time) bool {
 }
 
 // admit asks the cluster whose token it is, when it is the turn of the client, unless the cluster has just not accepted the token. So a client with wrong tokens does not keep
-// others from signing in.
-func (p *portal) admit(ctx context.Context, client, token string, clients *options.Clients) (user string, err error) {
+// others from signing in. ask asks the cluster.
+func (p *portal) admit(ctx context.Context, client, token string, ask func(context.Context) (user string, err error)) (user string, err error) {
 	digest := sha256.Sum256([]byte(token))
 	if p.hasRefused(digest) {
 		return "", errToken
@@ -358,7 +369,7 @@ func (p *portal) admit(ctx context.Context, client, token string, clients *optio
 		return "", errNoCluster
 	}
 	defer release()
-	if user, err = p.review(ctx, clients); errors.Is(err, errToken) {
+	if user, err = ask(ctx); errors.Is(err, errToken) {
 		p.refuse(digest)
 	}
 	return user, err

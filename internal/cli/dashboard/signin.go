@@ -163,7 +163,7 @@ func (p *portal) check(ctx context.Context, client, token string) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.admit(ctx, client, token, clients)
+	_, err = p.admit(ctx, client, token, func(ctx context.Context) (string, error) { return p.review(ctx, clients) })
 	return err
 }
 

@@ -47,7 +47,7 @@ type Watching struct {
 // WatchAll watches sets. It checks the rights first: a rejected watch would be retried forever. Kinds that the cluster does not have, or that the user may not
 // read, are left out, the latter with a note; at least one must remain.
 func WatchAll(ctx context.Context, o *options.Options, c *options.Clients, w Watching) (*Fleet, error) {
-	kinds, err := mayWatchAll(ctx, o, c, w.Namespace)
+	kinds, err := mayWatchAll(ctx, c, w.Namespace, o.Note)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +78,14 @@ func MayWatch(ctx context.Context, c *options.Clients, namespace string) error {
 	return nil
 }
 
+// MayWatchSets returns an error that names the right without which WatchAll would fail for a namespace, or for all.
+func MayWatchSets(ctx context.Context, c *options.Clients, namespace string) error {
+	_, err := mayWatchAll(ctx, c, namespace, func(string, ...any) {})
+	return err
+}
+
 // mayWatchAll returns the kinds that can be watched.
-func mayWatchAll(ctx context.Context, o *options.Options, c *options.Clients, namespace string) ([]live.Kind, error) {
+func mayWatchAll(ctx context.Context, c *options.Clients, namespace string, note func(format string, args ...any)) ([]live.Kind, error) {
 	if err := MayWatch(ctx, c, namespace); err != nil {
 		return nil, err
 	}
@@ -88,7 +94,7 @@ func mayWatchAll(ctx context.Context, o *options.Options, c *options.Clients, na
 	for _, d := range resolver.Kinds(c) {
 		if err := mayWatchKind(ctx, c, d.Source, namespace); err != nil {
 			refused = err
-			o.Note("%s are left out: %v", d.Source.Resource.GroupResource(), err)
+			note("%s are left out: %v", d.Source.Resource.GroupResource(), err)
 			continue
 		}
 		kinds = append(kinds, live.Kind{Source: d.Source, InPlace: d.InPlace})
