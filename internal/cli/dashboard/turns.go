@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// mostPlans is the maximum number of plans that are made or applied at a time, of all users together: for 100,000 nodes each needs some hundred MiB.
+	// mostPlans is the maximum number of plans that are made or applied, and of explanations, at a time, of all users together: for 100,000 nodes each needs some hundred MiB.
 	mostPlans = 4
 	// mostPlansOfOwner is the maximum number of those of one owner, mostWaiting that of the plans of one owner that wait.
 	mostPlansOfOwner = 2

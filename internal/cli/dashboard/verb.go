@@ -35,7 +35,7 @@ type verb struct {
 	arguments int
 	// reads reports whether the verb changes nothing. Then its output is JSON.
 	reads bool
-	// simulates reports whether the verb makes a plan, which takes as much memory and time as applying one.
+	// simulates reports whether the verb needs a place: it reads all nodes and pods, or makes a plan, which takes as much memory and time as applying one.
 	simulates bool
 	// planned reports whether the command applies the plan in the request. Then flags are the flags of the command plan.
 	planned bool
@@ -71,7 +71,7 @@ func offered() map[string]verb {
 	return map[string]verb{
 		"plan":         {flags: planFlags(), reads: true, simulates: true},
 		"apply":        {flags: planFlags(), planned: true, right: changeSet},
-		"explain-node": {reads: true},
+		"explain-node": {reads: true, simulates: true},
 		"diff":         {arguments: 2, reads: true},
 		"pause":        {right: changeSet},
 		"resume":       {right: changeSet},
