@@ -339,9 +339,9 @@ func (s *server) rights(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	missing := map[string]string{}
+	policy, missing := s.policyOf(r.Context(), key), map[string]string{}
 	for _, right := range []string{changeSet, changePolicy, createPolicy, decide, changePod} {
-		err := s.clients.May(r.Context(), rightOf(right, key))
+		err := s.clients.May(r.Context(), rightOf(right, key, policy))
 		if err != nil {
 			missing["right:"+right] = err.Error()
 		}
@@ -354,14 +354,23 @@ func (s *server) rights(w http.ResponseWriter, r *http.Request) {
 	answer(w, missing)
 }
 
-// rightOf returns the request that a verb makes.
-func rightOf(right string, key clustercache.Key) options.Request {
+// policyOf returns the name of the policy that applies to a set; empty if there is none.
+func (s *server) policyOf(ctx context.Context, key clustercache.Key) string {
+	if all := s.fleet.PoliciesOf(ctx, key); len(all) > 0 {
+		return all[0].Typed.Name
+	}
+	return ""
+}
+
+// rightOf returns the request that a verb makes for a set to which a policy applies.
+func rightOf(right string, key clustercache.Key, policy string) options.Request {
 	switch right {
 	case decide:
 		return options.Request{Verb: "create", Resource: policies.ApprovalResource().GroupResource(), Namespace: key.Namespace}
-	case changePolicy, createPolicy:
-		verb := map[string]string{changePolicy: "patch", createPolicy: "create"}[right]
-		return options.Request{Verb: verb, Resource: policies.Resource().GroupResource(), Namespace: key.Namespace}
+	case changePolicy:
+		return options.Request{Verb: "patch", Resource: policies.Resource().GroupResource(), Namespace: key.Namespace, Name: policy}
+	case createPolicy:
+		return options.Request{Verb: "create", Resource: policies.Resource().GroupResource(), Namespace: key.Namespace}
 	case changePod:
 		return options.Request{Verb: "patch", Resource: corev1.Resource("pods"), Namespace: key.Namespace}
 	}

@@ -160,6 +160,18 @@ func (f *Fleet) At(ctx context.Context, key clustercache.Key) (m *Evaluation, ok
 	return &Evaluation{View: view, Set: set, Plan: plan, Governance: governance}, true
 }
 
+// PoliciesOf returns the policies that apply to a set; none if it does not exist.
+func (f *Fleet) PoliciesOf(ctx context.Context, key clustercache.Key) []*policies.Policy {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.WorkloadOf(key)
+	if w == nil {
+		return nil
+	}
+	f.refresh(ctx, key.Namespace)
+	return f.rules.of(ctx, resolver.FromWorkload(key, w)).Policies
+}
+
 // policyPatience is the timeout of a read of the policies: in the meantime, sets are evaluated with the last ones.
 const policyPatience = 5 * time.Second
 
