@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -165,6 +166,8 @@ type podDetails struct {
 	Owner      string      `json:"owner"`
 	Phase      string      `json:"phase"`
 	Containers []podStatus `json:"containers"`
+	// owner is the UID of the set: sets of both kinds may have the same name.
+	owner types.UID
 }
 
 // podStatus is a container of a pod.
@@ -195,7 +198,7 @@ func (s *server) readNode(ctx context.Context, name, namespace string) *nodeDeta
 	}
 	for i := range pods.Items {
 		if owner := metav1.GetControllerOf(&pods.Items[i]); owner != nil && owner.Kind == "DaemonSet" && pods.Items[i].Spec.NodeName == name {
-			d.Pods = append(d.Pods, podOf(&pods.Items[i], owner.Name))
+			d.Pods = append(d.Pods, podOf(&pods.Items[i], owner))
 		}
 	}
 	return d
@@ -212,8 +215,8 @@ func (d *nodeDetails) takeNode(node *corev1.Node) {
 	}
 }
 
-func podOf(p *corev1.Pod, owner string) podDetails {
-	d := podDetails{Namespace: p.Namespace, Name: p.Name, Owner: owner, Phase: string(p.Status.Phase), Containers: []podStatus{}}
+func podOf(p *corev1.Pod, owner *metav1.OwnerReference) podDetails {
+	d := podDetails{Namespace: p.Namespace, Name: p.Name, Owner: owner.Name, owner: owner.UID, Phase: string(p.Status.Phase), Containers: []podStatus{}}
 	for i := range p.Spec.Containers {
 		s := podStatus{container: container{p.Spec.Containers[i].Name, p.Spec.Containers[i].Image}, State: "not started"}
 		for j := range p.Status.ContainerStatuses {

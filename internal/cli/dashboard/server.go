@@ -253,10 +253,15 @@ func (s *server) cell(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
+	set := s.fleet.WorkloadOf(key)
+	if set == nil {
+		s.fail(w, errMissing)
+		return
+	}
 	d := s.readNode(r.Context(), r.FormValue("node"), key.Namespace)
 	kept := []podDetails{}
 	for _, p := range d.Pods {
-		if p.Owner == key.Name {
+		if p.owner == set.UID {
 			kept = append(kept, p)
 		}
 	}
