@@ -147,6 +147,13 @@ func (s *hubs) touch(shows func(page string) bool) {
 	}
 }
 
+// has reports whether a page is viewed.
+func (s *hubs) has(page string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[page] != nil
+}
+
 // count is the number of hubs.
 func (s *hubs) count() int {
 	s.mu.Lock()

@@ -68,7 +68,8 @@ type server struct {
 	// verbs makes the plugin.
 	verbs func(*options.Options) *cobra.Command
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// changed are the sets that have changed since the last frame of the list, while it is viewed.
 	changed map[clustercache.Key]bool
 }
 
@@ -92,7 +93,11 @@ func (s *server) watch(ctx context.Context) (err error) {
 // note records that a set has changed. It never waits for long.
 func (s *server) note(key clustercache.Key) {
 	s.mu.Lock()
-	s.changed[key] = true
+	if s.hubs.has(listName) {
+		s.changed[key] = true
+	} else {
+		clear(s.changed) // the first frame reads all sets
+	}
 	s.mu.Unlock()
 	s.recorder.touch(key)
 	own := pageOf(key)
@@ -130,7 +135,11 @@ func (s *server) lost() string {
 	return err.Error()
 }
 
-const setPrefix = "set/"
+const (
+	// listName is the page with the list of all sets, setPrefix begins the pages of sets.
+	listName  = "sets"
+	setPrefix = "set/"
+)
 
 // pageOf returns the page of a set.
 func pageOf(key clustercache.Key) string {
@@ -152,7 +161,7 @@ func (s *server) data() http.Handler {
 	mux := http.NewServeMux()
 	few := func(next http.HandlerFunc) http.HandlerFunc { return limit(s.places.requests, next) }
 	mux.HandleFunc("GET /api/verdicts", few(verdicts))
-	for _, page := range []string{"sets", "set", "node"} {
+	for _, page := range []string{listName, "set", "node"} {
 		mux.HandleFunc("GET /api/"+page, few(func(w http.ResponseWriter, r *http.Request) { s.once(w, r, page) }))
 		mux.HandleFunc("GET /api/"+page+"/stream", limit(s.places.viewers, func(w http.ResponseWriter, r *http.Request) { s.stream(w, r, page) }))
 	}
@@ -190,7 +199,7 @@ func end(path string) string {
 // page joins the hub of the page that a request names.
 func (s *server) page(r *http.Request, page string) (h *hub, leave func(), err error) {
 	switch page {
-	case "sets":
+	case listName:
 		h, leave = s.hubs.join(page, func() builder { return &listPage{s: s} })
 	case "node":
 		name := r.FormValue("name")
