@@ -27,9 +27,13 @@ type Fleet struct {
 	namespace string
 	kinds     []live.Kind
 
-	mu    sync.Mutex // held while sets are evaluated
+	// reading is held while policies are read. Meanwhile, sets are evaluated with the last ones.
+	reading sync.Mutex
+
+	mu    sync.Mutex // held while sets are evaluated, and never while the API server is asked
 	rules *governor
-	read  time.Time
+	// read is when the last read of the policies has ended.
+	read time.Time
 	// unread is the reason why policies or approvals cannot be read.
 	unread string
 }
@@ -141,13 +145,13 @@ func (f *Fleet) Sets() []*resolver.Set {
 
 // At evaluates a set now; ok is false if it does not exist.
 func (f *Fleet) At(ctx context.Context, key clustercache.Key) (m *Evaluation, ok bool) {
+	f.refresh(ctx, key.Namespace)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := f.WorkloadOf(key)
 	if w == nil {
 		return nil, false
 	}
-	f.refresh(ctx, key.Namespace)
 	set := resolver.FromWorkload(key, w)
 	governance := f.rules.of(ctx, set)
 	if len(governance.Policies) == 1 {
@@ -162,35 +166,75 @@ func (f *Fleet) At(ctx context.Context, key clustercache.Key) (m *Evaluation, ok
 
 // PoliciesOf returns the policies that apply to a set; none if it does not exist.
 func (f *Fleet) PoliciesOf(ctx context.Context, key clustercache.Key) []*policies.Policy {
+	f.refresh(ctx, key.Namespace)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := f.WorkloadOf(key)
 	if w == nil {
 		return nil
 	}
-	f.refresh(ctx, key.Namespace)
 	return f.rules.of(ctx, resolver.FromWorkload(key, w)).Policies
 }
 
 // policyPatience is the timeout of a read of the policies: in the meantime, sets are evaluated with the last ones.
 const policyPatience = 5 * time.Second
 
-// fleetRereads is how long policies are used before they are read again, with one request for all sets.
-const fleetRereads = time.Second
+// fleetRereads is how long policies are used before they are read again, with one request for all sets. failedRereads is how long the next read waits after one that failed:
+// such a read may take as long as policyPatience.
+const (
+	fleetRereads  = time.Second
+	failedRereads = 2 * policyPatience
+)
 
-// refresh reads the policies and approvals again from time to time, and for a new namespace. If that fails, the last ones remain in use.
+// refresh reads the policies and approvals again from time to time, and for a new namespace. If that fails, the last ones remain in use. One caller waits for a
+// read, and the others only if there are no policies for the namespace yet.
 func (f *Fleet) refresh(ctx context.Context, namespace string) {
-	now := f.o.Now()
-	if f.rules != nil && now.Sub(f.read) < fleetRereads {
-		if _, known := f.rules.read[namespace]; known {
-			return
-		}
+	fresh, known := f.state(namespace)
+	switch {
+	case fresh && known:
+		return
+	case !known:
+		f.reading.Lock()
+	case !f.reading.TryLock():
+		return
 	}
-	f.read = now
+	defer f.reading.Unlock()
+	if fresh, known := f.state(namespace); fresh && known { // another caller has read them meanwhile
+		return
+	}
+	rules, unread := f.readRules(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.read, f.unread = f.o.Now(), unread
+	if unread == "" || f.rules == nil {
+		f.rules = rules
+	}
+	if _, known := f.rules.read[namespace]; !known {
+		f.rules.read[namespace], f.rules.approved[namespace] = nil, nil // it is tried again with the others
+	}
+}
+
+// state reports whether the policies need not be read again yet, and whether there are policies for a namespace.
+func (f *Fleet) state(namespace string) (fresh, known bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.rules == nil {
+		return false, false
+	}
+	rereads := fleetRereads
+	if f.unread != "" {
+		rereads = failedRereads
+	}
+	_, known = f.rules.read[namespace]
+	return f.o.Now().Sub(f.read) < rereads, known
+}
+
+// readRules reads the policies and approvals; unread is the reason if that fails.
+func (f *Fleet) readRules(ctx context.Context) (rules *governor, unread string) {
 	// The result is for all callers, even if the current caller leaves.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), policyPatience)
 	defer cancel()
-	rules := &governor{c: f.c, note: func(string, ...any) {}, fleet: f, read: map[string][]*policies.Policy{}, approved: map[string][]v1alpha1.RolloutApproval{}}
+	rules = &governor{c: f.c, note: func(string, ...any) {}, fleet: f, read: map[string][]*policies.Policy{}, approved: map[string][]v1alpha1.RolloutApproval{}}
 	for _, key := range f.Keys() {
 		rules.read[key.Namespace], rules.approved[key.Namespace] = nil, nil
 	}
@@ -207,13 +251,7 @@ func (f *Fleet) refresh(ctx context.Context, namespace string) {
 			rules.approved[approvals[i].Namespace] = append(rules.approved[approvals[i].Namespace], approvals[i])
 		}
 	}
-	if f.unread = unread; unread == "" || f.rules == nil {
-		f.rules = rules
-		return
-	}
-	if _, known := f.rules.read[namespace]; !known {
-		f.rules.read[namespace] = nil // it is tried again with the others
-	}
+	return rules, unread
 }
 
 // Unread is the reason why policies or approvals cannot be read; empty if they can.
