@@ -25,7 +25,7 @@ type cell struct {
 	Gone     bool  `json:"gone,omitempty"`
 	// Charged reports whether the node uses the budget.
 	Charged bool `json:"c,omitempty"`
-	// Wave is the index of its wave of the policy; -1 for none.
+	// Wave is the index of its wave in head.WaveNames; -1 for none.
 	Wave int `json:"w"`
 	// Values are the indexes of its values in the facets; -1 for none.
 	Values []int `json:"f"`

@@ -22,6 +22,8 @@ type head struct {
 	Missing bool `json:"missing,omitempty"`
 	// Waits are the reasons why nodes wait, with the first of them.
 	Waits []waitRow `json:"waits"`
+	// WaveNames are the waves of the policy as it is now, to which the indexes of cells refer. The status of the policy may have others: its manager reports later.
+	WaveNames []string `json:"waveNames,omitempty"`
 	// Aside is the number of nodes that need no pod and have none.
 	Aside    int      `json:"aside"`
 	Restarts restarts `json:"restarts"`
@@ -125,10 +127,21 @@ func (p *setPage) head(m *inspect.Evaluation, model view.Model) head {
 		Report: m.Observe(model).Report(), Dialect: p.key.Dialect, Advanced: m.Set.Advanced(), Aside: model.Aside, Restarts: restartsOf(&m.Snapshot),
 		Waits: waitRows(&model), Unread: p.s.unread(), Lost: p.s.lost(),
 	}
-	h.Policy = m.Governance.Report()
+	h.Policy, h.WaveNames = m.Governance.Report(), waveNames(m)
 	h.Next = nextOf(m, h.State, h.SecondsLeft, p.s.o.Now())
 	h.Nodes, h.Left, h.Unreachable, h.Kept = nil, nil, nil, nil // they are the cells
 	return h
+}
+
+// waveNames returns the names of the waves that the indexes in Governance.Waves are of.
+func waveNames(m *inspect.Evaluation) (names []string) {
+	if m.Governance.Waves == nil {
+		return nil
+	}
+	for i := range m.Governance.Policies[0].Rules.Waves {
+		names = append(names, m.Governance.Policies[0].Rules.Waves[i].Name)
+	}
+	return names
 }
 
 // readDetails reads the details again from time to time.
