@@ -54,7 +54,7 @@ const (
 
 // planFlags are the flags with which the page makes plans.
 func planFlags() []string {
-	return []string{"image", "partition", "selector", "max-unavailable", "paused", policyFlag}
+	return []string{plan.ImageFlag, "partition", "selector", "max-unavailable", "paused", policyFlag}
 }
 
 const (
@@ -91,12 +91,13 @@ func offered() map[string]verb {
 
 // request is a verb with what it is about.
 type request struct {
-	Verb      string            `json:"verb"`
-	Namespace string            `json:"namespace"`
-	Set       string            `json:"set"`
-	Node      string            `json:"node,omitempty"`
-	Arguments []string          `json:"arguments,omitempty"`
-	Flags     map[string]string `json:"flags,omitempty"`
+	Verb      string   `json:"verb"`
+	Namespace string   `json:"namespace"`
+	Set       string   `json:"set"`
+	Node      string   `json:"node,omitempty"`
+	Arguments []string `json:"arguments,omitempty"`
+	// Flags have one value each; that of image has one image on each line.
+	Flags map[string]string `json:"flags,omitempty"`
 	// DryRun reports whether the API server only checks the change.
 	DryRun bool `json:"dryRun,omitempty"`
 	// Plan is the plan to apply.
@@ -162,7 +163,9 @@ func (r *request) arguments() (words, args []string, err error) {
 		case name == policyFlag:
 			args = append(args, "--policy=-")
 		default:
-			args = append(args, "--"+name+"="+r.Flags[name])
+			for _, value := range plan.ValuesOf(name, r.Flags[name]) {
+				args = append(args, "--"+name+"="+value)
+			}
 		}
 	}
 	if r.DryRun {

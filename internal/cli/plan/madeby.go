@@ -16,7 +16,7 @@ import (
 )
 
 // MadeBy returns an error unless these flags of the command plan make the edit of the document. So a program
-// that offers only some flags accepts no document with another edit. The flags are compared with the set as
+// that offers only some flags accepts no document with another edit. ImageFlag has one image on each line. The flags are compared with the set as
 // it is now. A set that has changed since is not an error here: apply refuses the plan for that.
 func (d *Document) MadeBy(ctx context.Context, c *options.Clients, flags map[string]string) error {
 	if d.Edit.Type == typeCreate {
@@ -65,8 +65,10 @@ func editOf(set *resolver.Set, flags map[string]string) (Edit, error) {
 	w, cmd := &editFlags{}, &cobra.Command{}
 	w.addFlags(cmd)
 	for name, value := range flags {
-		if err := cmd.Flags().Set(name, value); err != nil {
-			return Edit{}, options.Usagef("--%s %q: %w", name, value, err)
+		for _, one := range ValuesOf(name, value) {
+			if err := cmd.Flags().Set(name, one); err != nil {
+				return Edit{}, options.Usagef("--%s %q: %w", name, one, err)
+			}
 		}
 	}
 	w.given = changed(cmd)

@@ -56,6 +56,17 @@ const planExample = `  # What would a new image do?
 // PolicyFlag is the flag with the policy to plan for. MadeBy takes the content of the file in its place.
 const PolicyFlag = "policy"
 
+// ImageFlag is the flag with an image, which can be repeated.
+const ImageFlag = "image"
+
+// ValuesOf returns the values of a flag in a map of flags, in which that of ImageFlag has one image on each line.
+func ValuesOf(flag, value string) []string {
+	if flag == ImageFlag {
+		return strings.Split(value, "\n")
+	}
+	return []string{value}
+}
+
 // New returns the command plan.
 func New(o *options.Options) *cobra.Command {
 	a := &asked{}
