@@ -76,7 +76,7 @@ func TestActions(t *testing.T) {
 	b.acts("set-image", "agent="+harness.Image2, "image updated", "kubectl everynode set-image"+of+" agent="+harness.Image2)
 	b.Does("the pod of the canary, which waits for its hook", chrome.Until(chrome.Count(".cell.g4")+" === 1"), chrome.Press(chrome.Find(".cell.g4")),
 		chrome.Press(chrome.Named(".panel button", "release the pod from its hook")), chrome.Until(`(document.querySelector("dialog pre")?.innerText || "").includes("released: removed label hold=yes")`),
-		chrome.Until(`document.querySelector("dialog .line code").innerText === "kubectl everynode pre-delete release -n `+s.Name+` node/`+s.Nodes[0]+` ads/`+set+`"`),
+		chrome.Until(`document.querySelector("dialog .line code").innerText.startsWith("kubectl everynode pre-delete release -n `+s.Name+` pod/`+set+`-")`),
 		chrome.Press(chrome.Find("dialog button.main")), chrome.Press(chrome.Named("dialog .buttons button", "Close")))
 	s.Poll("the pod of the canary is updated", func() error {
 		if now := images(t, s)[s.Nodes[0]]; now != harness.Image2 {
@@ -135,7 +135,9 @@ func TestForesightOfAPolicy(t *testing.T) {
 		}
 		return nil
 	})
-	b.acts("approve", "", "approved", "kubectl everynode approve"+" -n "+s.Name+" ads/"+set)
+	revision := s.Kubectl("get", "rolloutpolicies.everynode.dev", "waves", "-o", "jsonpath={.status.sets[0].targetRevision}")
+	wave := s.Kubectl("get", "rolloutpolicies.everynode.dev", "waves", "-o", "jsonpath={.status.sets[0].wave}")
+	b.acts("approve", "", "approved", "kubectl everynode approve -n "+s.Name+" --revision="+revision+" --wave="+wave+" ads/"+set)
 	b.Does("the rest, and the outcome", chrome.Until(chrome.Count(".cell.g1")+" === 6"), chrome.Until(`(document.querySelector("[data-applied='as planned']")?.innerText || "").includes("6 of 6 nodes")`))
 	b.Quiet()
 }

@@ -168,6 +168,8 @@ func (v *verb) run(ctx context.Context, arg string) error {
 	if err := s.check(); err != nil {
 		return err
 	}
+	v.Exactly("revision", s.status.TargetRevision)
+	v.Exactly("wave", s.wave)
 	return v.create(ctx, c, s)
 }
 

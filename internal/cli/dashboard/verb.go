@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"everynode.dev/everynode/internal/cli/edit"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/plan"
 	"everynode.dev/everynode/internal/cli/policies"
@@ -39,6 +40,8 @@ type verb struct {
 	simulates bool
 	// planned reports whether the command applies the plan in the request. Then flags are the flags of the command plan.
 	planned bool
+	// exact are the flags that a trial returns, and that its confirmation must have: it does what was shown, or fails.
+	exact []string
 	// right is the permission that the user needs; empty for reading.
 	right string
 }
@@ -80,12 +83,12 @@ func offered() map[string]verb {
 		"canary":       {flags: []string{offFlag}, arguments: 1, right: changeSet},
 		"restart":      {right: changeSet},
 		"suspend":      {right: changePolicy},
-		"release":      {command: []string{"pre-delete", "release"}, flags: []string{allFlag}, right: changePod},
-		"undo":         {flags: []string{"to-revision"}, right: changeSet},
-		"approve":      {flags: []string{"wave", "reason"}, right: decide},
-		"promote":      {flags: []string{"wave", "reason"}, right: decide},
-		"reject":       {flags: []string{"reason"}, right: decide},
-		"retry":        {flags: []string{"reason"}, right: decide},
+		"release":      {command: []string{"pre-delete", "release"}, flags: []string{allFlag, edit.PodsFlag}, exact: []string{edit.PodsFlag}, right: changePod},
+		"undo":         {flags: []string{"to-revision"}, exact: []string{"to-revision"}, right: changeSet},
+		"approve":      {flags: []string{"wave", "revision", "reason"}, exact: []string{"revision", "wave"}, right: decide},
+		"promote":      {flags: []string{"wave", "revision", "reason"}, exact: []string{"revision", "wave"}, right: decide},
+		"reject":       {flags: []string{"revision", "reason"}, exact: []string{"revision"}, right: decide},
+		"retry":        {flags: []string{"revision", "reason"}, exact: []string{"revision"}, right: decide},
 	}
 }
 
@@ -110,8 +113,10 @@ type outcome struct {
 	Line   string          `json:"line"`
 	Output string          `json:"output,omitempty"`
 	Data   json.RawMessage `json:"data,omitempty"`
-	Notes  string          `json:"notes,omitempty"`
-	Error  string          `json:"error,omitempty"`
+	// Exact are the flags of a confirmation, after a trial.
+	Exact map[string]string `json:"exact,omitempty"`
+	Notes string            `json:"notes,omitempty"`
+	Error string            `json:"error,omitempty"`
 	// Stale lists the changes since the plan was made, because of which it was not applied.
 	Stale []string `json:"stale,omitempty"`
 }
@@ -132,7 +137,7 @@ func (r *request) check(v verb) error {
 	case (r.Plan != nil) != v.planned:
 		return options.Usagef("a plan is sent for apply only")
 	default:
-		return nil
+		return r.checkExact(v)
 	}
 }
 
@@ -157,6 +162,7 @@ func (r *request) arguments() (words, args []string, err error) {
 		switch {
 		case !slices.Contains(v.flags, name):
 			return nil, nil, options.Usagef("the dashboard does not offer --%s of %s", name, r.Verb)
+		case name == edit.PodsFlag, name == allFlag && r.has(edit.PodsFlag): // they are arguments
 		case v.planned && name == policyFlag:
 			args = append(args, "--with-policy")
 		case v.planned:
@@ -177,6 +183,8 @@ func (r *request) arguments() (words, args []string, err error) {
 	// What follows two dashes is never a flag.
 	args = append(args, "--")
 	switch {
+	case r.has(edit.PodsFlag):
+		args = append(args, r.pods()...)
 	case r.Node != "" && r.Verb == "release":
 		args = append(args, "node/"+r.Node)
 	case r.Node != "":
@@ -306,7 +314,7 @@ func (s *server) play(ctx context.Context, asked *request, words, args []string)
 	o := options.New(genericiooptions.IOStreams{In: bytes.NewReader(in), Out: &out, ErrOut: &notes})
 	o.Version, o.Now, o.After = s.o.Version, s.o.Now, s.o.After
 	o.Getenv = func(string) string { return "" }
-	o.Given = s.clientsIn(asked.Namespace)
+	o.Given, o.Exact = s.clientsIn(asked.Namespace), map[string]string{}
 	root := s.verbs(o)
 	root.SetOut(io.Discard)
 	root.SetErr(io.Discard)
@@ -331,6 +339,7 @@ func (s *server) play(ctx context.Context, asked *request, words, args []string)
 		result.Data = out.Bytes()
 	default:
 		result.Output = options.PrintableLines(out.String())
+		result.tried(asked, o.Exact)
 	}
 	return result
 }

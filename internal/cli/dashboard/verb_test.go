@@ -56,8 +56,8 @@ func TestActions(t *testing.T) {
 		`{"verb": "restart"`:                                              {"restarted", "kubectl everynode restart -n default --dry-run=server ads/agent"},
 		`{"verb": "set-image", "arguments": ["agent=x:3"]`:                {"image updated", "kubectl everynode set-image -n default --dry-run=server ads/agent agent=x:3"},
 		`{"verb": "undo", "flags": {"to-revision": "1"}`:                  {"rolled back to revision 1", "kubectl everynode undo -n default --to-revision=1 --dry-run=server ads/agent"},
-		`{"verb": "release", "node": "node-7"`:                            {"on node-7 released", "kubectl everynode pre-delete release -n default --dry-run=server node/node-7 ads/agent"},
-		`{"verb": "release", "flags": {"all": "true"}`:                    {"on node-7 released", "kubectl everynode pre-delete release -n default --all --dry-run=server ads/agent"},
+		`{"verb": "release", "node": "node-7"`:                            {"on node-7 released", "kubectl everynode pre-delete release -n default --dry-run=server pod/agent-node-7-6b8 ads/agent"},
+		`{"verb": "release", "flags": {"all": "true"}`:                    {"on node-7 released", "kubectl everynode pre-delete release -n default --dry-run=server pod/agent-node-7-6b8 ads/agent"},
 		`{"verb": "release", "node": "node-1"`:                            {"no pod on this node waits for a hook", ""},
 		`{"verb": "release", "node": "--all"`:                             {"there is no such node", ""},
 		`{"verb": "release"`:                                              {"a node is named for explain-node and release only", ""},
@@ -72,6 +72,34 @@ func TestActions(t *testing.T) {
 		if said := got.Output + got.Error; !strings.Contains(said, want[0]) || want[1] != "" && got.Line != want[1] {
 			t.Errorf("%s: %q with the line %q, want %q", body, said, got.Line, want)
 		}
+	}
+}
+
+// A confirmation releases the pods that were shown, and no other one that waits by then.
+func TestReleasedIsWhatWasShown(t *testing.T) {
+	w := hooked(t)
+	w.cluster.HonourDryRun(t)
+	const request = `{"verb": "release", "namespace": "default", "set": "ads/agent", "flags": `
+	var tried, got outcome
+	w.read(http.MethodPost, verbPath, request+`{"all": "true"}, "dryRun": true}`, &tried)
+	if tried.Exact["pods"] != "agent-node-7-6b8" {
+		t.Fatalf("tried: %+v", tried)
+	}
+	pods := w.cluster.Kubernetes.CoreV1().Pods("default")
+	other, err := pods.Get(t.Context(), "agent-node-8-6b8", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Labels["hold"], other.Labels[kruise.LifecycleState] = "yes", kruise.LifecyclePreparingDelete
+	if _, err := pods.Update(t.Context(), other, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if w.read(http.MethodPost, verbPath, request+`{"all": "true"}}`, &got); !strings.Contains(got.Error, "does not name what was shown") {
+		t.Errorf("a confirmation of anything: %+v", got)
+	}
+	got = outcome{}
+	if w.read(http.MethodPost, verbPath, request+`{"all": "true", "pods": "agent-node-7-6b8"}}`, &got); !strings.Contains(got.Output, "on node-7 released") || strings.Contains(got.Output, "node-8") {
+		t.Errorf("confirmed: %+v", got)
 	}
 }
 

@@ -162,6 +162,18 @@ func findHeld(ctx context.Context, c *options.Clients, a asked) (*hooks, error) 
 	return found, nil
 }
 
+// PodsFlag is the key of the pods in options.Options.Exact, separated by commas: pre-delete release takes them as arguments.
+const PodsFlag = "pods"
+
+// pods are the names of the pods that wait.
+func (h *hooks) pods() string {
+	var names []string
+	for i := range h.held {
+		names = append(names, h.held[i].pod.Name)
+	}
+	return strings.Join(names, ",")
+}
+
 // add adds a pod.
 func (h *hooks) add(set *resolver.Set, pod *corev1.Pod, hook *pub.LifecycleHook) {
 	hold := inspect.HoldOf(hook, pod)
@@ -216,6 +228,7 @@ func (v *verb) release(ctx context.Context, c *options.Clients, args []string, a
 	}
 	var outcomes []change.Outcome
 	var errs []error
+	v.Exactly(PodsFlag, found.pods())
 	for i := range found.held {
 		outcome, err := v.releaseOne(ctx, c, &found.held[i])
 		if err != nil {

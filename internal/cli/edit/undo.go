@@ -54,6 +54,7 @@ func (v *verb) undo(ctx context.Context, c *options.Clients, set *resolver.Set, 
 	if err != nil {
 		return err
 	}
+	v.Exactly("to-revision", strconv.FormatInt(chosen.Revision, 10))
 	done := fmt.Sprintf("rolled back to revision %d", chosen.Revision)
 	err = v.patch(ctx, c, step{set, done, func(object *unstructured.Unstructured) error {
 		if now, _, _ := unstructured.NestedMap(object.Object, "spec", "template"); revision.Same(now, template) {

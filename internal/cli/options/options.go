@@ -39,6 +39,15 @@ type Options struct {
 	After  func(time.Duration) <-chan time.Time
 	// Given, if set, is returned by Clients.
 	Given *Clients
+	// Exact, if not nil, receives the flags with which the command does the same again, whatever changes meanwhile.
+	Exact map[string]string
+}
+
+// Exactly adds a flag to Exact.
+func (o *Options) Exactly(flag, value string) {
+	if o.Exact != nil && value != "" {
+		o.Exact[flag] = value
+	}
 }
 
 // New returns Options that read the environment of the process.
