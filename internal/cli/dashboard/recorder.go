@@ -4,6 +4,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -41,6 +42,8 @@ type recorded struct {
 	// viewed is when the last viewer left, looked when the set was looked at.
 	viewed, looked time.Time
 	changed        bool
+	// tooLarge reports whether there was no room for its nodes.
+	tooLarge bool
 }
 
 func newRecorder() *recorder {
@@ -107,6 +110,7 @@ func (r *recorder) take(key clustercache.Key, uid types.UID, now time.Time, node
 	}
 	set.look(moment(now.UnixMilli()), nodes)
 	r.bound()
+	set.tooLarge = set.now == nil
 }
 
 // forget drops what was recorded of a set that does not exist any more.
@@ -118,41 +122,55 @@ func (r *recorder) forget(key clustercache.Key) {
 	}
 }
 
-// bound merges changes while there are too many entries: always those of the set with the most. If there are
-// no changes, it drops the recording of the set that was not viewed for the longest time.
+// bound drops entries while there are too many: first recordings without changes of sets without a viewer, then changes, always those of the set with the most, and then recordings
+// of sets that are viewed.
 func (r *recorder) bound() {
 	for {
-		total, largest := 0, clustercache.Key{}
-		var eldest *recorded
-		for key, set := range r.sets {
-			total += set.size()
-			if than := r.sets[largest]; than == nil || len(set.changes) > len(than.changes) {
-				largest = key
+		total := 0
+		var idle, busiest, largest *recorded
+		for _, set := range r.sets {
+			size := set.size()
+			total += size
+			if size > 0 && set.viewers == 0 && len(set.changes) == 0 && (idle == nil || set.viewed.Before(idle.viewed)) {
+				idle = set
 			}
-			if set.size() > 0 && (eldest == nil || set.viewers == 0 && (eldest.viewers > 0 || set.viewed.Before(eldest.viewed))) {
-				eldest = set
+			if len(set.changes) > 0 && (busiest == nil || len(set.changes) > len(busiest.changes)) {
+				busiest = set
+			}
+			if size > 0 && (largest == nil || size > largest.size()) {
+				largest = set
 			}
 		}
-		if total <= r.most {
+		switch {
+		case total <= r.most:
 			return
-		}
-		if set := r.sets[largest]; len(set.changes) > 0 {
-			set.fold(min(max(total-r.most, len(set.changes)/10), len(set.changes)))
-		} else {
-			eldest.recording = recording{}
+		case idle != nil:
+			idle.recording = recording{}
+		case busiest != nil:
+			busiest.fold(min(max(total-r.most, len(busiest.changes)/10), len(busiest.changes)))
+		default:
+			largest.recording = recording{}
 		}
 	}
 }
 
-// past returns what was recorded of a set; ok is false if that is nothing.
-func (r *recorder) past(key clustercache.Key) (p past, ok bool) {
+var (
+	errNotYetRecorded = errors.New("nothing has been recorded of it yet: try again in some seconds")
+	errTooLarge       = errors.New("nothing is recorded of it: this set, and the others whose pages are open, have more nodes than the dashboard may record")
+)
+
+// past returns what was recorded of a set; an error if that is nothing.
+func (r *recorder) past(key clustercache.Key) (past, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	set := r.sets[key]
-	if set == nil || set.base == nil {
-		return past{}, false
+	switch {
+	case set == nil || set.now == nil && !set.tooLarge:
+		return past{}, errNotYetRecorded
+	case set.now == nil:
+		return past{}, errTooLarge
 	}
-	return set.recording.past(), true
+	return set.recording.past(), nil
 }
 
 // record looks at sets until ctx ends.
@@ -195,9 +213,9 @@ func (s *server) past(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	p, ok := s.recorder.past(key)
-	if !ok {
-		fail(w, http.StatusNotFound, "nothing has been recorded of it yet: try again in some seconds")
+	p, err := s.recorder.past(key)
+	if err != nil {
+		fail(w, http.StatusNotFound, err.Error())
 		return
 	}
 	answer(w, p)

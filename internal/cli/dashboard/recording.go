@@ -49,12 +49,14 @@ type change struct {
 // gap is a time in which nothing is known.
 type gap struct{ from, to moment }
 
-// recording contains the states of the nodes of a set: an initial picture, and the changes since then. It is bounded: the oldest changes become part of the picture.
+// recording contains the states of the nodes of a set now, and the changes that led to them. It is bounded: the oldest changes become part of the initial picture.
 type recording struct {
 	uid types.UID
-	// began is the time of base, seen that of now, which was the last look.
+	// began is the time of the initial picture, seen that of now, which was the last look.
 	began, seen moment
-	base, now   map[string]state
+	now         map[string]state
+	// before has what the initial picture has of the nodes with changes, nil for those that it does not have. All others are in it as they are now.
+	before map[string]*state
 	// changes and gaps are sorted by time.
 	changes []change
 	gaps    []gap
@@ -75,8 +77,8 @@ func (r *recording) look(at moment, nodes []nodeState) {
 	for _, n := range nodes {
 		now[n.node] = n.state
 	}
-	if r.base == nil {
-		r.began, r.base, r.now, r.seen = at, now, maps.Clone(now), at
+	if r.now == nil {
+		r.began, r.now, r.before, r.seen = at, now, map[string]*state{}, at
 		return
 	}
 	if at-r.seen > silence {
@@ -84,12 +86,12 @@ func (r *recording) look(at moment, nodes []nodeState) {
 	}
 	for _, n := range nodes {
 		if was, known := r.now[n.node]; !known || was != n.state {
-			r.changes = append(r.changes, change{at: at, nodeState: n})
+			r.add(change{at: at, nodeState: n})
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(r.now)) {
 		if _, there := now[node]; !there {
-			r.changes = append(r.changes, change{at: at, nodeState: nodeState{node: node}, gone: true})
+			r.add(change{at: at, nodeState: nodeState{node: node}, gone: true})
 		}
 	}
 	r.now, r.seen = now, at
@@ -97,18 +99,43 @@ func (r *recording) look(at moment, nodes []nodeState) {
 	r.fold(len(r.changes) - mostChanges)
 }
 
-// fold makes the oldest changes part of the first picture.
+// add adds a change to a state that differs from the one in now.
+func (r *recording) add(c change) {
+	if _, known := r.before[c.node]; !known {
+		r.before[c.node] = nil
+		if was, there := r.now[c.node]; there {
+			r.before[c.node] = &was
+		}
+	}
+	r.changes = append(r.changes, c)
+}
+
+// fold makes the oldest changes part of the initial picture.
 func (r *recording) fold(count int) {
 	if count <= 0 {
 		return
 	}
+	folded := map[string]*state{}
 	for i := range r.changes[:count] {
 		c := &r.changes[i]
-		if c.gone {
-			delete(r.base, c.node)
-		} else {
-			r.base[c.node] = c.state
+		if folded[c.node] = &c.state; c.gone {
+			folded[c.node] = nil
 		}
+	}
+	for node := range folded {
+		delete(r.before, node)
+	}
+	for i := range r.changes[count:] {
+		node := r.changes[count+i].node
+		was, is := folded[node]
+		if !is {
+			continue
+		}
+		if r.before[node] = nil; was != nil {
+			copied := *was // the change can be freed
+			r.before[node] = &copied
+		}
+		delete(folded, node)
 	}
 	r.begin(r.changes[count-1].at)
 	r.changes = r.changes[count:]
@@ -136,7 +163,18 @@ func (r *recording) begin(at moment) {
 }
 
 // size is how many entries it has.
-func (r *recording) size() int { return len(r.base) + len(r.now) + len(r.changes) }
+func (r *recording) size() int { return len(r.now) + len(r.before) + len(r.changes) }
+
+// base is the initial picture.
+func (r *recording) base() map[string]state {
+	base := maps.Clone(r.now)
+	for node, was := range r.before {
+		if delete(base, node); was != nil {
+			base[node] = *was
+		}
+	}
+	return base
+}
 
 // statesOf returns the states of the nodes that the set concerns.
 func statesOf(m *inspect.Evaluation) []nodeState {
@@ -197,8 +235,9 @@ func (r *recording) past() past {
 		}
 		return at
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.base)) {
-		p.Base[node(name)] = stateAt(r.base[name])
+	base := r.base()
+	for _, name := range slices.Sorted(maps.Keys(base)) {
+		p.Base[node(name)] = stateAt(base[name])
 	}
 	for i := range r.changes {
 		c, to := &r.changes[i], -1

@@ -149,20 +149,20 @@ func TestARecordingIsBounded(t *testing.T) {
 		}
 		r.look(at, nodes)
 		at += 1000
-		if len(r.changes) > mostChanges || len(r.base) != len(nodes) || len(r.now) != len(nodes) {
-			t.Fatalf("there are %d changes, %d and %d nodes", len(r.changes), len(r.base), len(r.now))
+		if len(r.changes) > mostChanges || len(r.base()) != len(nodes) || len(r.now) != len(nodes) {
+			t.Fatalf("there are %d changes, %d and %d nodes", len(r.changes), len(r.base()), len(r.now))
 		}
 	}
-	if !r.folded || len(r.changes) != mostChanges || r.base["n000"].revision != "104" || cap(r.changes) > 4*mostChanges {
-		t.Errorf("%d changes are left (room for %d), the first picture has revision %s", len(r.changes), cap(r.changes), r.base["n000"].revision)
+	if !r.folded || len(r.changes) != mostChanges || r.base()["n000"].revision != "104" || cap(r.changes) > 4*mostChanges {
+		t.Errorf("%d changes are left (room for %d), the first picture has revision %s", len(r.changes), cap(r.changes), r.base()["n000"].revision)
 	}
 	at += moment(oldest.Milliseconds())
-	if r.look(at, nodes); len(r.changes) != 0 || r.began != at-moment(oldest.Milliseconds()) || r.base["n000"].revision != "204" {
+	if r.look(at, nodes); len(r.changes) != 0 || r.began != at-moment(oldest.Milliseconds()) || r.base()["n000"].revision != "204" {
 		t.Errorf("after %s %d changes are left, from %d", oldest, len(r.changes), r.began)
 	}
 }
 
-// The bound of all sets takes from the one with most changes, and drops what was not viewed for longest only if there are no changes left.
+// The bound of all sets drops what is not viewed and has no changes, then changes of the set with most of them, and what is viewed last.
 func TestAllRecordingsAreBounded(t *testing.T) {
 	r, begin := newRecorder(), fakecluster.Now()
 	key := func(name string) clustercache.Key { return clustercache.Key{Namespace: "default", Name: name} }
@@ -189,13 +189,13 @@ func TestAllRecordingsAreBounded(t *testing.T) {
 	for _, step := range []struct {
 		most int
 		want [3]int
-	}{{160, [3]int{30, 110, 20}}, {100, [3]int{30, 50, 20}}, {60, [3]int{20, 20, 20}}, {59, [3]int{0, 20, 20}}, {39, [3]int{0, 0, 20}}, {0, [3]int{}}} {
+	}{{150, [3]int{30, 110, 10}}, {100, [3]int{30, 60, 10}}, {60, [3]int{30, 10, 10}}, {39, [3]int{28, 0, 10}}, {20, [3]int{10, 0, 10}}, {19, [3]int{0, 0, 10}}, {0, [3]int{}}} {
 		r.most = step.most
 		if r.bound(); sizes() != step.want {
 			t.Errorf("bounded by %d, the sizes are %v, want %v", step.most, sizes(), step.want)
 		}
 	}
-	if _, ok := r.past(key("eldest")); ok {
+	if _, err := r.past(key("eldest")); err == nil {
 		t.Error("something is played back that was dropped")
 	}
 	r.most = 25
