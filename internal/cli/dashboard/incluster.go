@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/net/netutil"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -27,9 +26,6 @@ const InCluster = "dashboard"
 
 // requestPatience is the timeout of a request that is not a stream.
 const requestPatience = 5 * time.Minute
-
-// mostConnections is the maximum number of connections: each needs memory before anyone has signed in on it. More of them wait.
-const mostConnections = 1000
 
 // inCluster is the command line of the dashboard in the cluster.
 type inCluster struct {
@@ -154,7 +150,9 @@ func (a *inCluster) serve(ctx context.Context, listener net.Listener, pair *cert
 	web := newWeb(ctx, p.handler())
 	web.WriteTimeout = requestPatience
 	web.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: pair.GetCertificate}
-	return serve(ctx, netutil.LimitListener(listener, a.connections()), web)
+	limited := newConnections(listener, a.connections())
+	web.ConnState = limited.note
+	return serve(ctx, limited, web)
 }
 
 func (a *inCluster) connections() int {

@@ -74,11 +74,14 @@ func (p *portal) within(next func(http.ResponseWriter, *http.Request, *session))
 	}
 }
 
-// clientOf is the address of a client; of IPv6 the network, in which a client has any number of addresses. Behind a proxy it is that of the proxy.
-func clientOf(r *http.Request) string {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
+// clientOf is the address of the client of a request. Behind a proxy it is that of the proxy.
+func clientOf(r *http.Request) string { return addressOf(r.RemoteAddr) }
+
+// addressOf is the address of a remote end; of IPv6 the network, in which a client has any number of addresses.
+func addressOf(remote string) string {
+	from, err := netip.ParseAddrPort(remote)
 	if err != nil {
-		return r.RemoteAddr
+		return remote
 	}
 	address := from.Addr().Unmap().WithZone("")
 	if address.Is4() {

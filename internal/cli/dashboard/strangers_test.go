@@ -5,10 +5,12 @@ package dashboard
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"testing"
 	"time"
 
@@ -95,7 +97,7 @@ func TestAWrongTokenIsCheckedOnce(t *testing.T) {
 	}
 }
 
-// The portal has at most so many connections: one more is served when another ends.
+// The portal has at most so many connections, of one address half of them: for one more, the oldest one without a request ends.
 func TestConnectionsAreLimited(t *testing.T) {
 	certFile, keyFile := writePair(t, t.TempDir(), "one.example")
 	pair, err := certwatcher.New(certFile, keyFile)
@@ -107,7 +109,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	a := &inCluster{Options: fakecluster.New(t).Options, hosts: []string{testHost}, sessions: 1, most: 2}
+	a := &inCluster{Options: fakecluster.New(t).Options, hosts: []string{testHost}, sessions: 1, most: 4}
 	ended := make(chan error)
 	go func() { ended <- a.serve(ctx, listener, pair, nil) }()
 	defer func() {
@@ -116,26 +118,60 @@ func TestConnectionsAreLimited(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	served := make(chan net.Conn)
-	open := func() {
+	var open []net.Conn
+	for range 3 {
 		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", listener.Addr().String())
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
-		served <- conn
+		defer func() { _ = conn.Close() }()
+		open = append(open, conn)
 	}
-	go open()
-	first := <-served
-	go open()
-	second := <-served
-	go open()
-	select {
-	case third := <-served:
-		t.Error("a third connection is served next to two others")
-		_ = third.Close()
-	case <-time.After(100 * time.Millisecond): // it would be served by now
-		_ = first.Close()
-		_ = (<-served).Close()
+	for i, ends := range []bool{true, false, false} {
+		_ = open[i].SetReadDeadline(time.Now().Add(map[bool]time.Duration{true: 10 * time.Second, false: 50 * time.Millisecond}[ends]))
+		if _, err := open[i].Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) == ends {
+			t.Errorf("connection %d: %v", i, err)
+		}
 	}
-	_ = second.Close()
+}
+
+// A connection with a request does not end for another one, and one that has just had a request ends after those that had none for longer.
+func TestWhichConnectionEnds(t *testing.T) {
+	l := newConnections(nil, 4)
+	names := map[*connection]string{nil: "none"}
+	add := func(name, client string) (c *connection, ended string, ok bool) {
+		c = &connection{of: l, client: client, rests: true}
+		names[c] = name
+		victim, ok := l.add(c)
+		return c, names[victim], ok
+	}
+	want := func(name, client, end string, fits bool) *connection {
+		t.Helper()
+		c, ended, ok := add(name, client)
+		if ended != end || ok != fits {
+			t.Errorf("for %s of %s ends %s (%t), want %s (%t)", name, client, ended, ok, end, fits)
+		}
+		return c
+	}
+	a1 := want("a1", "a", "none", true)
+	a2 := want("a2", "a", "none", true)
+	l.note(a1, http.StateActive)
+	l.note(a2, http.StateActive)
+	want("a3", "a", "none", false)
+	l.note(a2, http.StateIdle)
+	l.note(a1, http.StateIdle)
+	a4 := want("a4", "a", "a2", true)
+	b1 := want("b1", "b", "none", true)
+	want("c1", "c", "none", true)
+	want("d1", "d", "a1", true)
+	for _, c := range []*connection{a4, b1} {
+		l.note(c, http.StateActive)
+	}
+	_, ended, ok := add("e1", "e")
+	if !ok || ended != "c1" && ended != "d1" || l.count != 4 {
+		t.Errorf("for e1 ends %s (%t), and there are %d", ended, ok, l.count)
+	}
+	if l.remove(a1) || !l.remove(a4) || l.count != 3 || len(l.all) != 3 {
+		t.Errorf("there are %d connections of %d addresses", l.count, len(l.all))
+	}
 }
