@@ -188,40 +188,60 @@ interface ConfirmProps {
   again?: () => void; after?: () => void;
 }
 
-/** Confirm shows what an action would do, and does it. */
+/** Trial is a request with what it would do. */
+interface Trial { request: Asked; outcome: Outcome }
+
+/** Confirm shows what an action would do, and does it: the request that was tried, and no other. */
 export function Confirm({ head, asked, value, close, again, after }: ConfirmProps) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const [tried, setTried] = useState<Outcome>();
+  const [trial, setTrial] = useState<Trial>();
   const [done, setDone] = useState<Outcome>();
   const [busy, setBusy] = useState(!value);
   const [entered, enter] = useState(value?.now);
   const [reason, setReason] = useState("");
-  const wanted = asking(asked, entered?.trim());
-  const request = { ...wanted, flags: { ...wanted.flags, ...(reason ? { reason } : {}) } };
-  const call = (dryRun: boolean, take: (o: Outcome) => void) => {
+  /** latest is the number of the last trial: an answer to an older one is about another value. */
+  const latest = useRef(0);
+  const lost = (e: Error): Outcome => ({ line: "", error: e.message });
+  const attempt = () => {
+    const request = asking(asked, entered?.trim()), own = ++latest.current;
     setBusy(true);
-    run(head, request, dryRun).then((o) => {
-      take(o);
-      if (!dryRun && !o.error) {
+    void run(head, request, true).catch(lost).then((outcome) => {
+      if (own === latest.current) {
+        setTrial({ request, outcome });
+        setBusy(false);
+      }
+    });
+  };
+  const change = (to: string) => {
+    latest.current++;
+    enter(to);
+    setTrial(undefined);
+    setBusy(false);
+  };
+  const confirm = ({ request }: Trial) => {
+    setBusy(true);
+    void run(head, { ...request, flags: { ...request.flags, ...(reason ? { reason } : {}) } }).then((o) => {
+      setDone(o);
+      if (!o.error) {
         after?.();
       }
-    }, (e: Error) => take({ line: "", error: e.message })).finally(() => setBusy(false));
+    }, (e: Error) => setDone(lost(e))).finally(() => setBusy(false));
   };
   useEffect(() => {
     dialog.current!.showModal();
     if (!value) {
-      call(true, setTried);
+      attempt();
     }
   }, []);
-  const shown = done || tried, stale = shown?.stale;
+  const tried = trial?.outcome, shown = done || tried, stale = shown?.stale;
   // The answer to a request that got lost has no line: that of the trial is still the one to use.
   const line = (shown?.line || tried?.line || "").replace(" --dry-run=server", "") + (reason && !(shown?.line || "").includes("--reason") ? " --reason='" + reason.replaceAll("'", "'\\''") + "'" : "");
   return (
     <dialog ref={dialog} onClose={close} aria-labelledby="confirm-title">
       <h2 id="confirm-title">{asked.plan ? "Apply this plan to" : asked.verb} {head.namespace}/{head.set}{asked.node && ", node " + asked.node}?</h2>
       {says[asked.verb] && <p>{says[asked.verb]}.</p>}
-      {value && !done && <form class="tools" onSubmit={(e) => { e.preventDefault(); call(true, setTried); }}>
-        <label>{value.label} <input class="wide" value={entered} placeholder={value.hint} onInput={(e) => { enter(e.currentTarget.value); setTried(undefined); }} /></label>
+      {value && !done && <form class="tools" onSubmit={(e) => { e.preventDefault(); attempt(); }}>
+        <label>{value.label} <input class="wide" value={entered} placeholder={value.hint} onInput={(e) => change(e.currentTarget.value)} /></label>
         <button type="submit" disabled={busy}>Show what it would do</button></form>}
       {!shown && busy && <p>Asking the API server what it would do …</p>}
       {stale ? (
@@ -238,7 +258,7 @@ export function Confirm({ head, asked, value, close, again, after }: ConfirmProp
         {asked.plan && <> <button type="button" onClick={() => save("plan.json", JSON.stringify(asked.plan))}>Save plan.json</button></>}</p>}
       <p class="buttons">
         {stale && again && <button type="button" class="main" onClick={() => { dialog.current!.close(); again(); }}>Show the new plan</button>}
-        {!done && !stale && <button type="button" class="main" disabled={busy || !tried || !!tried.error} onClick={() => call(false, setDone)}>{asked.verb} {head.set}</button>}
+        {!done && !stale && <button type="button" class="main" disabled={busy || !trial || !!trial.outcome.error} onClick={() => confirm(trial!)}>{asked.verb} {head.set}</button>}
         <button type="button" onClick={() => dialog.current!.close()}>{done ? "Close" : "Cancel"}</button>
       </p>
     </dialog>

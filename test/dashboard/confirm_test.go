@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/chromedp"
+
+	"everynode.dev/everynode/test/chrome"
+)
+
+// answering lets a test answer the requests for verbs itself: sent has what the page has sent, and answers the functions that answer.
+const answering = `window.fetch = ((send) => {
+	window.sent = []; window.answers = [];
+	return (path, how) => {
+		if (String(path) !== "api/verb") return send(path, how);
+		sent.push(JSON.parse(how.body));
+		return new Promise((done) => answers.push((outcome) => done(new Response(JSON.stringify(outcome)))));
+	};
+})(window.fetch.bind(window)); null`
+
+// sends waits until the page has sent that many requests for verbs, the last of which has this JSON.
+func sends(count, last string) chromedp.Action {
+	return chrome.Until(`sent.length === ` + count + ` && ((r) => JSON.stringify([r.dryRun, r.arguments || [], Object.entries(r.flags || {}).sort()]))(sent[sent.length - 1]) === JSON.stringify(` + last + `)`)
+}
+
+// TestWhatIsConfirmedWasTried: an answer to a trial is about the value that was tried. If the user has entered another one meanwhile, that must be tried first.
+func TestWhatIsConfirmedWasTried(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuu", set)
+	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 3"), chromedp.Evaluate(answering, nil))
+	b.Does("a trial", chrome.Press(chrome.Named(".actions > button", "partition")), chrome.Enter("dialog input", "90%"), chrome.Press(chrome.Find("dialog button[type=submit]")), sends("1", `[true, ["90%"], []]`))
+	var late int
+	b.Does("another value, and then the answer", chrome.Enter("dialog input", "0"), chromedp.Evaluate(`answers[0]({line: "kubectl", output: "partition set to 90%"})`, nil), chromedp.Sleep(time.Second/2),
+		chromedp.Evaluate(`document.querySelectorAll("dialog pre, dialog button.main:not(:disabled)").length`, &late))
+	if late > 0 {
+		t.Error("the page offers to confirm 0, and shows what 90% would do")
+	}
+	b.Does("a trial of that value", chrome.Press(chrome.Find("dialog button[type=submit]")), sends("2", `[true, ["0"], []]`), chromedp.Evaluate(`answers[1]({line: "kubectl", output: "partition set to 0"})`, nil),
+		chrome.Until(shows("dialog pre", "partition set to 0")), chrome.Press(chrome.Find("dialog button.main")), sends("3", `[false, ["0"], []]`))
+	b.Quiet()
+}
