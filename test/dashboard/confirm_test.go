@@ -43,3 +43,14 @@ func TestWhatIsConfirmedWasTried(t *testing.T) {
 		chrome.Until(shows("dialog pre", "partition set to 0")), chrome.Press(chrome.Find("dialog button.main")), sends("3", `[false, ["0"], []]`))
 	b.Quiet()
 }
+
+// TestADecisionAfterNodesAreGone: when all nodes of a wave are gone, a person decides: the page offers that.
+func TestADecisionAfterNodesAreGone(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "uuo", set)
+	governed(t, cluster, `{"name": "canary", "nodes": {"count": 2}}`, `"phase": "Stalled", "wave": "canary", "blocking": [{"reason": "NodesGone", "message": "No node shows that the revision works: decide with the decision Promote."}], "waves": [
+		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "Rolling"}]`)
+	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(shows(".blocking", "with the decision Promote")),
+		chrome.Until(`["promote", "reject"].every((verb) => [...document.querySelectorAll(".actions > button")].some((e) => e.innerText === verb))`))
+	b.Quiet()
+}

@@ -96,6 +96,9 @@ function asking(asked: Asked, value?: string): Asked {
   return asked.verb === "canary" && value === "" ? { ...asked, flags: { off: "true" } } : { ...asked, arguments: [value] };
 }
 
+/** nodesGone is why a rollout is stalled after all nodes of a wave are gone that had a pod of the revision: a person decides whether it works. */
+const nodesGone = "NodesGone";
+
 /** offered are the actions that make sense for a set now. */
 function offered(head: Head, details?: Details): string[] {
   const verbs: string[] = [];
@@ -118,6 +121,8 @@ function offered(head: Head, details?: Details): string[] {
   const phase = head.policy?.phase || "";
   if (head.policy && phase !== "Complete" && phase !== "Stalled") {
     verbs.push(...(phase === "Failed" || phase === "Undoing" ? ["retry"] : ["approve", "promote", "reject"]));
+  } else if (head.policy?.blocking?.some((b) => b.reason === nodesGone)) {
+    verbs.push("promote", "reject");
   }
   return [...verbs, "set-image", "restart", "undo"];
 }
