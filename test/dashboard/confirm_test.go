@@ -44,6 +44,25 @@ func TestWhatIsConfirmedWasTried(t *testing.T) {
 	b.Quiet()
 }
 
+// TestWhatIsConfirmedIsExact: what a trial has found, such as the revision to return to, is part of what the user confirms, and of the line for a shell.
+func TestWhatIsConfirmedIsExact(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "uuo", set)
+	governed(t, cluster, `{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}`, `"phase": "WaitingForApproval", "wave": "canary", "next": {"action": "Approve"}, "waves": [
+		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "WaitingForApproval"}]`)
+	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(shows("main", "Waves of rolloutpolicy/waves")), chromedp.Evaluate(answering, nil))
+	b.Does("an undo", chrome.Press(chrome.Named(".actions > button", "undo")), sends("1", `[true, [], []]`),
+		chromedp.Evaluate(`answers[0]({line: "kubectl everynode undo --to-revision=1 --dry-run=server", output: "back to revision 1", exact: {"to-revision": "1"}})`, nil),
+		chrome.Until(shows("dialog .line code", "kubectl everynode undo --to-revision=1")), chrome.Press(chrome.Find("dialog button.main")), sends("2", `[false, [], [["to-revision", "1"]]]`),
+		chromedp.Evaluate(`answers[1]({line: "kubectl everynode undo --to-revision=1", output: "back to revision 1"})`, nil),
+		chrome.Press(chrome.Named("dialog .buttons button", "Close")), chrome.Until(`!document.querySelector("dialog")`))
+	b.Does("an approval", chrome.Press(chrome.Named(".actions > button", "approve")), sends("3", `[true, [], []]`),
+		chromedp.Evaluate(`answers[2]({line: "kubectl everynode approve --revision=agent-7f --wave=canary --dry-run=server", output: "approved", exact: {revision: "agent-7f", wave: "canary"}})`, nil),
+		chrome.Enter("dialog input", "tested"), chrome.Until(shows("dialog .line code", "kubectl everynode approve --revision=agent-7f --wave=canary --reason='tested'")),
+		chrome.Press(chrome.Find("dialog button.main")), sends("4", `[false, [], [["reason", "tested"], ["revision", "agent-7f"], ["wave", "canary"]]]`))
+	b.Quiet()
+}
+
 // TestADecisionAfterNodesAreGone: when all nodes of a wave are gone, a person decides: the page offers that.
 func TestADecisionAfterNodesAreGone(t *testing.T) {
 	b := browse(t)

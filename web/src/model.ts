@@ -61,8 +61,8 @@ export interface Row {
 }
 
 /** Outcome is what a verb has printed. stale is what has changed since the plan to apply was made;
-raw is the plan as the server has sent it, to send it back. */
-export interface Outcome { line: string; output?: string; data?: any; raw?: any; notes?: string; error?: string; stale?: string[] }
+raw is the plan as the server has sent it, to send it back. exact are flags with which a change does what its trial has shown, and not what has become the default since. */
+export interface Outcome { line: string; output?: string; data?: any; raw?: any; notes?: string; error?: string; stale?: string[]; exact?: Record<string, string> }
 
 /** groups are the groups of verdicts: the characters are those of kubectl everynode status. */
 export const groups = [

@@ -223,9 +223,9 @@ export function Confirm({ head, asked, value, close, again, after }: ConfirmProp
     setTrial(undefined);
     setBusy(false);
   };
-  const confirm = ({ request }: Trial) => {
+  const confirm = ({ request, outcome }: Trial) => {
     setBusy(true);
-    void run(head, { ...request, flags: { ...request.flags, ...(reason ? { reason } : {}) } }).then((o) => {
+    void run(head, { ...request, flags: { ...request.flags, ...outcome.exact, ...(reason ? { reason } : {}) } }).then((o) => {
       setDone(o);
       if (!o.error) {
         after?.();
