@@ -117,6 +117,9 @@ export interface Page<T> {
 /** silence is how long nothing may arrive, in milliseconds: the server sends a line every 15 seconds. A connection can be broken without being closed. */
 const silence = 40_000;
 
+/** slow is how long an answer may take before the page says that what it shows may be old, in milliseconds. */
+const slow = 2000;
+
 /** lines reads the data of server-sent events. heard is called when anything arrives. */
 async function lines(response: Response, take: (data: string) => void, heard: () => void): Promise<void> {
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
@@ -174,6 +177,15 @@ export function useStream<T extends { k: string }>(path: string): Page<T> {
           own.abort();
         }, silence);
       };
+      if (state.connected) {
+        publish({ connected: false });
+      }
+      const late = window.setTimeout(() => {
+        if (state.order > 0 && !state.connected && !state.error) {
+          publish({ error: new Failure(0, "the dashboard has not answered yet") });
+        }
+      }, slow);
+      heard();
       try {
         await lines(await checked(await fetch("api/" + path, { headers, signal: own.signal })), take, heard);
       } catch (error) {
@@ -186,6 +198,7 @@ export function useStream<T extends { k: string }>(path: string): Page<T> {
         }
       } finally {
         clearTimeout(watch);
+        clearTimeout(late);
       }
       if (!own.signal.aborted || silent) {
         publish({ connected: false });
