@@ -56,3 +56,14 @@ func TestAConnectionThatIsLostInTheBackground(t *testing.T) {
 	b.Does("an answer", chromedp.Evaluate("hurry = false; dead = false", nil), chrome.Until(chrome.Count(".cell.g1")+" === 2"), chrome.Until("!"+shows("main [role=status]", "Not up to date")))
 	b.Quiet()
 }
+
+// TestAProxyThatRefusesOnce: when a proxy refuses a request, for example while it renews a token, the page tries again.
+func TestAProxyThatRefusesOnce(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "uuu", set)
+	b.opens(address, unanswered, set)
+	b.Does("a refusal", chromedp.Evaluate("refused = true; sever()", nil), chrome.Until(shows("main [role=status]", "Not up to date: the status of the answer is 401")))
+	changePod(t, cluster, 0, corev1.ConditionFalse)
+	b.Does("an answer", chromedp.Evaluate("refused = false", nil), chrome.Until(chrome.Count(".cell.g1")+" === 2"), chrome.Until("!"+shows("main [role=status]", "Not up to date")))
+	b.Quiet()
+}

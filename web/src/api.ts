@@ -36,7 +36,7 @@ async function checked(response: Response): Promise<Response> {
   if (response.ok) {
     return response;
   }
-  let text = response.statusText, ask = "";
+  let text = response.statusText || "the status of the answer is " + response.status, ask = ""; // HTTP/2 has no texts
   try {
     const answer = parse(await response.text());
     text = answer.error || text;
@@ -193,8 +193,8 @@ export function useStream<T extends { k: string }>(path: string): Page<T> {
           return;
         }
         publish({ connected: false, error: error instanceof Failure ? error : new Failure(0, "there is no connection to the dashboard; is it still running?") });
-        if (error instanceof Failure && error.status === 401) {
-          return;
+        if (error instanceof Failure && error.status === 401 && error.ask) {
+          return; // the user is asked; without that it may be a proxy that renews its token
         }
       } finally {
         clearTimeout(watch);
