@@ -139,7 +139,7 @@ const mostPolicy = 1 << 20;
 interface Props { head: Head; details?: Details; cells: Map<string, Cell>; foreseen?: Foreseen; show: (f?: Foreseen) => void }
 
 export function Foresight({ head, details, cells, foreseen, show }: Props) {
-  const [images, setImages] = useState<Record<string, string>>({});
+  const [images, setImages] = useState(new Map<string, string>());
   const [partition, setPartition] = useState("");
   const [selector, setSelector] = useState<string>();
   const [policy, setPolicy] = useState<string>();
@@ -151,10 +151,10 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
   const [applied, apply] = useState<Plan>();
   const rights = useRights(head.namespace, head.set);
   const containers = details?.containers || [];
-  const changed = containers.filter((c) => images[c.name] && images[c.name] !== c.image);
+  const changed = containers.filter((c) => (images.get(c.name) || c.image) !== c.image);
   const flags: Record<string, string> = {};
   if (changed[0]) {
-    flags.image = changed[0].name + "=" + images[changed[0].name];
+    flags.image = changed[0].name + "=" + images.get(changed[0].name);
   }
   if (partition) {
     flags.partition = partition;
@@ -207,7 +207,7 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
         <p class="hint">Enter another image or other values. The plan shows what would happen to each node, and changes nothing.</p>
         <form class="tools" onSubmit={(e) => { e.preventDefault(); void makePlan(); }}>
           {containers.map((c) => (
-            <label key={c.name}>Image of {c.name} <input class="wide" value={images[c.name] ?? c.image} onInput={(e) => setImages({ ...images, [c.name]: e.currentTarget.value })} /></label>
+            <label key={c.name}>Image of {c.name} <input class="wide" value={images.get(c.name) ?? c.image} onInput={(e) => setImages(new Map(images).set(c.name, e.currentTarget.value))} /></label>
           ))}
           {head.advanced && <label>Partition <input value={partition} placeholder={details?.partition || "0"} onInput={(e) => setPartition(e.currentTarget.value.trim())} /></label>}
           {head.advanced && <label>Canary: only nodes with the labels <input class="wide" value={selector ?? details?.selector ?? ""} placeholder="all nodes; for example zone=a"

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"testing"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/chromedp"
+
+	"everynode.dev/everynode/internal/testing/fakecluster"
+	"everynode.dev/everynode/test/chrome"
+)
+
+// imagineWith serves an imaginary cluster with a set whose containers have these names.
+func imagineWith(t *testing.T, containers ...string) string {
+	t.Helper()
+	r := fakecluster.Roll{Name: set, Advanced: true, Letters: "uuu"}
+	template, all := r.Template(""), []any{}
+	for _, name := range containers {
+		all = append(all, map[string]any{"name": name, "image": "registry.example/" + name + ":2"})
+	}
+	template["spec"] = map[string]any{"containers": all}
+	r.Spec = map[string]any{"template": template}
+	cluster := fakecluster.New(t, r.Objects(t)...)
+	watched := cluster.Watched("pods")
+	address := serve(t.Context(), t, cluster)
+	<-watched
+	return address
+}
+
+// TestAContainerWithTheNameOfAProperty: the form has its image.
+func TestAContainerWithTheNameOfAProperty(t *testing.T) {
+	b := browse(t)
+	address := imagineWith(t, "constructor")
+	b.Does("the form", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Find(".foresight summary")),
+		chrome.Until(chrome.Find(".foresight input.wide")+`?.value === "registry.example/constructor:2"`),
+		chrome.Enter(".foresight input.wide", "registry.example/constructor:3"), chromedp.Evaluate(answering, nil), chrome.Press(chrome.Find(".foresight button[type=submit]")),
+		chrome.Until(`sent[0]?.flags.image === "constructor=registry.example/constructor:3"`))
+	b.Quiet()
+}
