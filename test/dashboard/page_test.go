@@ -39,3 +39,13 @@ func TestAContainerWithTheNameOfAProperty(t *testing.T) {
 		chrome.Until(`sent[0]?.flags.image === "constructor=registry.example/constructor:3"`))
 	b.Quiet()
 }
+
+// TestAPlanForTwoImages: a plan is for all images that were changed.
+func TestAPlanForTwoImages(t *testing.T) {
+	b := browse(t)
+	address := imagineWith(t, "agent", "sidecar")
+	b.Does("the form", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Find(".foresight summary")), chromedp.Evaluate(answering, nil),
+		chrome.Enter(".foresight label:nth-of-type(1) input", "registry.example/agent:3"), chrome.Enter(".foresight label:nth-of-type(2) input", "registry.example/sidecar:3"),
+		chrome.Press(chrome.Find(".foresight button[type=submit]")), chrome.Until(`sent[0]?.flags.image === "agent=registry.example/agent:3\nsidecar=registry.example/sidecar:3"`))
+	b.Quiet()
+}

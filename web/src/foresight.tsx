@@ -153,8 +153,8 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
   const containers = details?.containers || [];
   const changed = containers.filter((c) => (images.get(c.name) || c.image) !== c.image);
   const flags: Record<string, string> = {};
-  if (changed[0]) {
-    flags.image = changed[0].name + "=" + images.get(changed[0].name);
+  if (changed.length > 0) {
+    flags.image = changed.map((c) => c.name + "=" + images.get(c.name)).join("\n");
   }
   if (partition) {
     flags.partition = partition;
@@ -170,11 +170,6 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
   const makePlan = async () => {
     setBusy(true);
     setProblem("");
-    if (changed.length > 1) {
-      setProblem("change one image at a time");
-      setBusy(false);
-      return;
-    }
     const size = new TextEncoder().encode(policy || "").length;
     if (size > mostPolicy) {
       setProblem(`Rollout policy: it has ${size} bytes, and may have ${mostPolicy}`);
