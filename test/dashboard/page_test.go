@@ -4,6 +4,7 @@ package dashboard
 
 import (
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
@@ -47,5 +48,23 @@ func TestAPlanForTwoImages(t *testing.T) {
 	b.Does("the form", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Find(".foresight summary")), chromedp.Evaluate(answering, nil),
 		chrome.Enter(".foresight label:nth-of-type(1) input", "registry.example/agent:3"), chrome.Enter(".foresight label:nth-of-type(2) input", "registry.example/sidecar:3"),
 		chrome.Press(chrome.Find(".foresight button[type=submit]")), chrome.Until(`sent[0]?.flags.image === "agent=registry.example/agent:3\nsidecar=registry.example/sidecar:3"`))
+	b.Quiet()
+}
+
+// TestVerdictsWhileAPlanIsPlayed: the plan plays no further when the user shows its verdicts, or another plan.
+func TestVerdictsWhileAPlanIsPlayed(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuuuuu", set)
+	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.foresees("")
+	says := chrome.Find(".player input") + `.getAttribute("aria-valuetext")`
+	for what, button := range map[string]string{"the verdicts": chrome.Named(".player button", "Verdicts"), "a new plan": chrome.Find(".foresight button[type=submit]")} {
+		var now string
+		b.Does(what, chrome.Press(chrome.Named(".player button", "Play")), chrome.Until(chrome.Count(".cell.g5")+" === 2 && "+says+`.startsWith("after ")`),
+			chrome.Press(button), chrome.Until(says+` === "the verdicts"`), chromedp.Sleep(time.Second/2), chromedp.Evaluate(says, &now), chrome.Until(chrome.Named(".player button", "Play")))
+		if now != "the verdicts" {
+			t.Errorf("%s: the page shows the time %q", what, now)
+		}
+	}
 	b.Quiet()
 }

@@ -3,7 +3,7 @@
 // A player moves a time: with a slider, which also has the arrow keys, and by itself.
 
 import { ComponentChildren, h } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 /** pause is the time between two steps of a player, in milliseconds. */
 const pause = 100;
@@ -13,8 +13,14 @@ interface Props { from: number; to: number; at: number; says: string; steps?: nu
 
 export function Player({ from, to, at, says, steps = 100, move, children }: Props) {
   const [playing, play] = useState(false);
+  /** own is the time to which the player has moved. At another time something else is shown, and the player stops. */
+  const own = useRef(at);
   useEffect(() => {
     if (!playing) {
+      return;
+    }
+    if (at !== own.current) {
+      play(false);
       return;
     }
     const timer = setTimeout(() => {
@@ -22,13 +28,14 @@ export function Player({ from, to, at, says, steps = 100, move, children }: Prop
       if (next >= to) {
         play(false);
       }
-      move(next);
+      move((own.current = next));
     }, pause);
     return () => clearTimeout(timer);
   }, [playing, at]);
   const start = () => {
+    own.current = at;
     if (!playing && at >= to) {
-      move(from);
+      move((own.current = from));
     }
     play(!playing);
   };
