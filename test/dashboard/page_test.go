@@ -3,6 +3,7 @@
 package dashboard
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -66,5 +67,16 @@ func TestVerdictsWhileAPlanIsPlayed(t *testing.T) {
 			t.Errorf("%s: the page shows the time %q", what, now)
 		}
 	}
+	b.Quiet()
+}
+
+// TestTimesOfHours: minutes are rounded before they are hours.
+func TestTimesOfHours(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuu", set)
+	created := fakecluster.Now().Add(-24 * time.Hour) // of the new revision
+	b.Does("a revision", log.Enable(), chromedp.Navigate(address), chromedp.Evaluate(fmt.Sprintf("Date.now = () => %d; null", created.Add(7185*time.Second).UnixMilli()), nil),
+		chrome.Press(chrome.Find("table.sets a")),
+		chrome.Until(`[...document.querySelectorAll("td")].some((e) => e.innerText === "2h0m ago")`))
 	b.Quiet()
 }

@@ -104,14 +104,14 @@ export const collator = new Intl.Collator("en", { numeric: true });
 
 /** span writes a number of seconds. */
 export function span(seconds: number): string {
-  const s = Math.max(0, Math.round(seconds));
+  const s = Math.max(0, Math.round(seconds)), m = Math.round(s / 60);
   if (s < 90) {
     return s + "s";
   }
   if (s < 5400) {
-    return Math.round(s / 60) + "m";
+    return m + "m";
   }
-  return s < 48 * 3600 ? Math.floor(s / 3600) + "h" + Math.round((s % 3600) / 60) + "m" : Math.round(s / 86400) + "d";
+  return s < 48 * 3600 ? Math.floor(m / 60) + "h" + (m % 60) + "m" : Math.round(s / 86400) + "d";
 }
 
 /** ago writes how long something was ago. */
