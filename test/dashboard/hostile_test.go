@@ -119,7 +119,7 @@ func TestHostileTexts(t *testing.T) {
 	harmless("the list")
 	b.Does("the set", chrome.Press(chrome.Find("table.sets a")), chrome.Until(fmt.Sprintf("%s === %d", chrome.Count(".cell"), len(texts))))
 	harmless("the set")
-	b.Does("groups by a label", chromedp.SetValue(".tools select", "label"), chromedp.Evaluate(`document.querySelector(".tools select").dispatchEvent(new Event("change", {bubbles: true}))`, nil),
+	b.Does("groups by a label", chromedp.SetValue(".tools select", "label:label"), chromedp.Evaluate(`document.querySelector(".tools select").dispatchEvent(new Event("change", {bubbles: true}))`, nil),
 		chrome.Until(fmt.Sprintf("%s === %d", chrome.Count(".group"), len(texts))))
 	harmless("groups")
 	for _, text := range texts {
@@ -130,7 +130,7 @@ func TestHostileTexts(t *testing.T) {
 		b.Does("the node "+text, chrome.Press(chrome.Find(".panel h3 a")), shows("h1", text), shows("td code", text), shows("li code", text), shows("p", text+"="+text))
 		harmless("the node " + text)
 		b.Does("back", chromedp.NavigateBack(), chrome.Until(fmt.Sprintf("%s === %d", chrome.Count(".cell"), len(texts))),
-			chromedp.SetValue(".tools select", "label"), chromedp.Evaluate(`document.querySelector(".tools select").dispatchEvent(new Event("change", {bubbles: true}))`, nil))
+			chromedp.SetValue(".tools select", "label:label"), chromedp.Evaluate(`document.querySelector(".tools select").dispatchEvent(new Event("change", {bubbles: true}))`, nil))
 	}
 	b.Quiet()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
+	corev1 "k8s.io/api/core/v1"
 
 	"everynode.dev/everynode/internal/testing/fakecluster"
 	"everynode.dev/everynode/test/chrome"
@@ -78,5 +79,28 @@ func TestTimesOfHours(t *testing.T) {
 	b.Does("a revision", log.Enable(), chromedp.Navigate(address), chromedp.Evaluate(fmt.Sprintf("Date.now = () => %d; null", created.Add(7185*time.Second).UnixMilli()), nil),
 		chrome.Press(chrome.Find("table.sets a")),
 		chrome.Until(`[...document.querySelectorAll("td")].some((e) => e.innerText === "2h0m ago")`))
+	b.Quiet()
+}
+
+// TestLabelsWithTheNamesOfOtherGroups: nodes can be grouped by a label that is named as another group is.
+func TestLabelsWithTheNamesOfOtherGroups(t *testing.T) {
+	b := browse(t)
+	r := fakecluster.Roll{Name: set, Advanced: true, Letters: "uuu"}
+	objects := r.Objects(t)
+	for _, o := range objects {
+		if node, is := o.(*corev1.Node); is {
+			node.Labels["verdict"], node.Labels["revision"] = "green", "blue"
+		}
+	}
+	cluster := fakecluster.New(t, objects...)
+	watched := cluster.Watched("pods")
+	address := serve(t.Context(), t, cluster)
+	<-watched
+	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell")+" === 3"))
+	for label, value := range map[string]string{"verdict": "green", "revision": "blue"} {
+		b.Does("groups by the label "+label, chromedp.Evaluate(fmt.Sprintf(`((s) => { s.selectedIndex = [...s.options].findLastIndex((o) => o.text === %q); s.dispatchEvent(new Event("change", {bubbles: true})); })(%s)`,
+			label, chrome.Find(".tools select")), nil), chrome.Until(shows(".group h3", value)))
+	}
+	b.accessible("groups by a label")
 	b.Quiet()
 }

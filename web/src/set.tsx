@@ -15,6 +15,9 @@ import { Actions, Confirm, run, useRights, waitsForHook } from "./verbs";
 
 const zone = "topology.kubernetes.io/zone";
 
+/** ofLabel is before the labels by which nodes can be grouped: a label may be called wave. */
+const ofLabel = "label:";
+
 export function Set({ namespace, set }: { namespace: string; set: string }) {
   const page = useStream<Cell>("set/stream" + query({ namespace, set }));
   const [foreseen, foresee] = useState<Foreseen>();
@@ -136,10 +139,10 @@ function naming(by: string, facets: Facet[], head: Head): (c: Cell) => string {
     case "revision":
       return (c) => "revision " + (c.p?.[c.p.length - 1]?.revision || "none");
   }
-  const i = facets.findIndex((f) => f.key === by), none = "without " + by;
+  const key = by.slice(ofLabel.length), i = facets.findIndex((f) => f.key === key), none = "without " + key;
   return (c) => {
     const value = facets[i]?.values[c.f[i]];
-    return value === undefined ? none : value || "with " + by; // a label without a value, such as node-role.kubernetes.io/worker
+    return value === undefined ? none : value || "with " + key; // a label without a value, such as node-role.kubernetes.io/worker
   };
 }
 
@@ -156,7 +159,7 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select }: Fle
   const [only, setOnly] = useState<number>();
   const [zoom, setZoom] = useState<number>();
   const count = cells.size, size = zoom ?? (count > 5000 ? 12 : count > 1000 ? 14 : 22);
-  const how = chosen ?? ((zones?.values.length || 0) > 1 ? zone : "");
+  const how = chosen ?? ((zones?.values.length || 0) > 1 ? ofLabel + zone : "");
   const sorted = useMemo(() => past ? [...past.keys()] : [...page.items.keys()].sort(collator.compare), [page.order, past]);
   const { all, shown, found } = useMemo(() => {
     const words = filter.toLowerCase().split(/\s+/).filter(Boolean), name = naming(how, facets, head);
@@ -198,7 +201,7 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select }: Fle
           {head.policy?.waves && <option value="wave">wave</option>}
           <option value="verdict">verdict</option>
           <option value="revision">revision</option>
-          {facets.map((f) => <option key={f.key} value={f.key}>{f.key}</option>)}
+          {facets.length > 0 && <optgroup label="Labels of nodes">{facets.map((f) => <option key={f.key} value={ofLabel + f.key}>{f.key}</option>)}</optgroup>}
         </select></label>
         <label>Find <input type="search" value={filter} placeholder="node, verdict, label …" onInput={(e) => setFilter(e.currentTarget.value)} /></label>
         <label>Zoom <input type="range" min={6} max={44} value={size} onInput={(e) => setZoom(Number(e.currentTarget.value))} /></label>
