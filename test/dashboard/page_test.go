@@ -4,12 +4,14 @@ package dashboard
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/internal/testing/fakecluster"
 	"everynode.dev/everynode/test/chrome"
@@ -102,5 +104,32 @@ func TestLabelsWithTheNamesOfOtherGroups(t *testing.T) {
 			label, chrome.Find(".tools select")), nil), chrome.Until(shows(".group h3", value)))
 	}
 	b.accessible("groups by a label")
+	b.Quiet()
+}
+
+// TestACellThatIsGone: the Enter key chooses the last cell if the one under the pointer is gone.
+func TestACellThatIsGone(t *testing.T) {
+	b := browse(t)
+	const before, after = 2120, 2010
+	cluster, address := imagine(t, strings.Repeat("u", before), set)
+	b.Does("the last row", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chromedp.WaitVisible("[data-picture=canvas]"), chrome.Until(shows(".tools [role=status]", fmt.Sprint(before))),
+		chrome.Until(`((c) => { const area = c.getBoundingClientRect();
+			c.dispatchEvent(new MouseEvent("mousemove", {bubbles: true, clientX: area.left + 5, clientY: area.bottom - 14}));
+			return document.querySelector("#cell-says").innerText.startsWith("node-2"); })(`+chrome.Find("canvas")+`)`))
+	for i := before; i > after; i-- {
+		node := fmt.Sprintf("node-%d", i)
+		err := cluster.Kubernetes.CoreV1().Pods("default").Delete(t.Context(), set+"-"+node+"-"+fakecluster.NewHash[:3], metav1.DeleteOptions{})
+		if err == nil {
+			err = cluster.Kubernetes.CoreV1().Nodes().Delete(t.Context(), node, metav1.DeleteOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%40 == 1 { // a watch of an imaginary cluster holds 100 events
+			b.Does("nodes that are gone", chrome.Until(shows(".tools [role=status]", fmt.Sprint(i-1))))
+		}
+	}
+	b.Does("its end", chrome.Until(shows(".tools [role=status]", fmt.Sprint(after))), chromedp.Evaluate(chrome.Find("canvas")+`.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true}))`, nil),
+		chrome.Until(shows(".panel h3", fmt.Sprintf("node-%d", after))))
 	b.Quiet()
 }

@@ -130,13 +130,13 @@ function Drawing({ groups: all, size, selected, choose }: PictureProps) {
   };
   const walk = (e: KeyboardEvent) => {
     const steps: Record<string, number> = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: layout.columns, ArrowUp: -layout.columns };
-    const now = at?.index ?? Math.max(chosen, 0);
+    const last = layout.places.length - 1, now = Math.min(at?.index ?? Math.max(chosen, 0), last); // cells may have gone since
     if (e.key === "Enter" || e.key === " ") {
       e.preventDefault();
       choose(layout.places[now].tile.key);
     } else if (steps[e.key]) {
       e.preventDefault();
-      const index = Math.max(0, Math.min(layout.places.length - 1, now + steps[e.key]));
+      const index = Math.max(0, Math.min(last, now + steps[e.key]));
       setAt({ index, x: layout.places[index].x + size, y: layout.places[index].y + size });
     }
   };
