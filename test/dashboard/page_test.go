@@ -133,3 +133,21 @@ func TestACellThatIsGone(t *testing.T) {
 		chrome.Until(shows(".panel h3", fmt.Sprintf("node-%d", after))))
 	b.Quiet()
 }
+
+// TestPodsOfTwoNamespaces: pods with the same name on one node differ by their namespaces.
+func TestPodsOfTwoNamespaces(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "u", set)
+	pod, err := cluster.Kubernetes.CoreV1().Pods("default").Get(t.Context(), set+"-node-1-"+fakecluster.NewHash[:3], metav1.GetOptions{})
+	if err == nil {
+		pod = pod.DeepCopy()
+		pod.Namespace, pod.UID = "other", "other"
+		_, err = cluster.Kubernetes.CoreV1().Pods("other").Create(t.Context(), pod, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Does("a node", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Find(".cell")), chrome.Press(chrome.Find(".panel h3 a")),
+		chrome.Until(`["default", "other"].every((of) => [...document.querySelectorAll("td")].some((e) => e.innerText === of + "/`+pod.Name+`"))`))
+	b.Quiet()
+}
