@@ -151,3 +151,18 @@ func TestPodsOfTwoNamespaces(t *testing.T) {
 		chrome.Until(`["default", "other"].every((of) => [...document.querySelectorAll("td")].some((e) => e.innerText === of + "/`+pod.Name+`"))`))
 	b.Quiet()
 }
+
+// TestAWaveThatIsNotReported: while the status of a policy does not have a wave that was put before the others, its nodes are shown in it, and not in the next one.
+func TestAWaveThatIsNotReported(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "ooo", set)
+	governed(t, cluster, `{"name": "pilot", "nodes": {"count": 1}, "soak": "1h"}, {"name": "canary", "nodes": {"count": 1}, "soak": "1h"}`, `"phase": "Rolling", "wave": "canary", "waves": [
+		{"name": "canary", "nodes": 1, "updated": 0, "available": 0, "phase": "Rolling"}, {"name": "remaining", "nodes": 2, "updated": 0, "available": 0, "phase": "Pending"}]`)
+	b.Does("the waves", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(shows("main", "Waves of rolloutpolicy/waves")), chromedp.SetValue(".tools select", "wave"),
+		chromedp.Evaluate(`document.querySelector(".tools select").dispatchEvent(new Event("change", {bubbles: true}))`, nil),
+		chrome.Until(`[...document.querySelectorAll(".group h3")].map((e) => e.innerText).join() === "pilot 1,canary 1,remaining 1"`))
+	for i, says := range []string{"Wave: pilot.", "Wave: canary, which is Rolling: 0 of 1 nodes updated and available.", "Wave: remaining, which is Pending: 0 of 2 nodes updated and available."} {
+		b.Does(says, chrome.Press(fmt.Sprintf(`document.querySelectorAll(".group .cell")[%d]`, i)), chrome.Until(shows(".panel", says)))
+	}
+	b.Quiet()
+}

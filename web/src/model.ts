@@ -6,7 +6,7 @@ export interface Verdict { sentence: string; group: number }
 
 export interface Pod { name: string; revision: string; state: string; restarts?: number }
 
-/** Cell is a node of the picture. x is since when the node is not ready, in seconds since 1970; -1 if that is not known. */
+/** Cell is a node of the picture. w is the index of its wave in waveNames of the head; -1 for none. x is since when the node is not ready, in seconds since 1970; -1 if that is not known. */
 export interface Cell {
   k: string; v: string; r?: string; x?: number; gone?: boolean; c?: boolean; w: number; f: number[]; p?: Pod[];
 }
@@ -24,11 +24,12 @@ export interface Policy {
   targetRevision?: string; committedRevision?: string; rejectedRevision?: string;
 }
 
+/** Head is the head of the page of a set. waveNames are the waves of the policy as it is now; those of policy are what its manager has reported, which may be older. */
 export interface Head {
   missing?: boolean; set: string; namespace: string; name: string; dialect: string; advanced: boolean; revision: string; state: string; why: string;
   desired: number; updated: number; available: number; ready: number; misscheduled: number; updatedAndAvailable: number; aside: number;
   budget: { limit: number; surge: boolean; usedByUpdate: number; usedByOthers: number; usedByUnreachable: number };
-  waves?: { size: number; done: number; total: number }; secondsLeft?: number;
+  waves?: { size: number; done: number; total: number }; secondsLeft?: number; waveNames?: string[];
   verdicts?: { verdict: string; nodes: number }[];
   waits: { verdict: string; reason: string; notReady?: number; count: number; nodes: string[] }[];
   problems?: string[]; policy?: Policy; next: string; unread?: string; lost?: string;

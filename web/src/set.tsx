@@ -132,8 +132,7 @@ function naming(by: string, facets: Facet[], head: Head): (c: Cell) => string {
     case "":
       return () => "";
     case "wave":
-      // The wave for the remaining nodes is left out of the report if all of them are left out of it.
-      return (c) => head.policy?.waves?.[c.w]?.name || (c.w >= 0 && c.w === head.policy?.waves?.length ? "remaining" : "no wave");
+      return (c) => head.waveNames?.[c.w] || "no wave";
     case "verdict":
       return (c) => c.v;
     case "revision":
@@ -183,7 +182,7 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select }: Fle
         }
       }
     }
-    const order = head.policy?.waves?.map((w) => w.name) || [];
+    const order = head.waveNames || [];
     const place = (g: TileGroup) => (how === "wave" && order.includes(g.name) ? String(order.indexOf(g.name)).padStart(4, "0") : "~" + g.name);
     return { all: [...groupsFound.values()].sort((a, b) => collator.compare(place(a), place(b))), shown: filtered ? shown : undefined, found: shown === 1 ? found : undefined };
   }, [past || page.version, how, filter, only, foreseen]);
@@ -198,7 +197,7 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select }: Fle
       <form class="tools" onSubmit={(e) => e.preventDefault()}>
         <label>Group by <select value={how} onChange={(e) => by(e.currentTarget.value)}>
           <option value="">nothing</option>
-          {head.policy?.waves && <option value="wave">wave</option>}
+          {head.waveNames && <option value="wave">wave</option>}
           <option value="verdict">verdict</option>
           <option value="revision">revision</option>
           {facets.length > 0 && <optgroup label="Labels of nodes">{facets.map((f) => <option key={f.key} value={ofLabel + f.key}>{f.key}</option>)}</optgroup>}
@@ -260,8 +259,8 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
   const [open, setOpen] = useState(false);
   const [releasing, release] = useState(false);
   const rights = useRights(head.namespace, head.set);
-  const wave = cell && head.policy?.waves?.[cell.w];
-  const { f: _, ...own } = cell || { f: undefined }, state = JSON.stringify([own, head.revision, head.policy?.phase, wave?.phase]);
+  const inWave = cell && head.waveNames?.[cell.w], wave = head.policy?.waves?.find((w) => w.name === inWave); // none if it is not reported yet
+  const { f: _, ...own } = cell || { f: undefined }, state = JSON.stringify([own, head.revision, head.policy?.phase, inWave, wave?.phase]);
   const { why, current } = useWhy(head, node, state);
   useEffect(() => {
     const cut = new AbortController();
@@ -275,7 +274,7 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
       <h3><a href={nodePath(node)}>{node}</a></h3>
       {cell ? <p><span class={"mark g" + groupOf(cell.v)} aria-hidden="true">{groups[groupOf(cell.v)].glyph}</span> <b>{cell.v}</b>: <bdi>{reasonOf(cell)}</bdi>.
         {cell.c && " It uses the budget."}{cell.x && ` The node is not ready for ${span(Date.now() / 1000 - cell.x)}.`}</p> : <p>The set needs no pod there any more.</p>}
-      {wave && <p>Wave: {wave.name}, which is {wave.phase}: {wave.available} of {wave.nodes} nodes updated and available.</p>}
+      {inWave && <p>Wave: {inWave}{wave && `, which is ${wave.phase}: ${wave.available} of ${wave.nodes} nodes updated and available`}.</p>}
       <p data-next aria-busy={!current}>Next: {next}{current && "."}</p>
       {(cell?.p || []).map((p) => <p key={p.name}>{p.name}: {p.state}, revision <code>{p.revision}</code>, {p.restarts || 0} restarts</p>)}
       {details && <Fragment>
