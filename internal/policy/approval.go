@@ -17,12 +17,23 @@ func (r *run) concerns(a *v1alpha1.RolloutApproval) bool {
 
 // aboutTarget reports whether an approval is about the revision that the template describes.
 func (r *run) aboutTarget(a *v1alpha1.RolloutApproval) bool {
-	return r.concerns(a) && a.Spec.Revision == r.target().Name && r.target().Name != ""
+	return r.concerns(a) && r.describes(a.Spec.Revision) && r.target().Name != ""
+}
+
+// aboutGone reports whether an approval holds a revision whose ControllerRevision is gone: the template may be that of a copy of it. What releases nodes does not count then.
+func (r *run) aboutGone(a *v1alpha1.RolloutApproval) bool {
+	holds := a.Spec.Decision == v1alpha1.Reject || a.Spec.Decision == v1alpha1.UndoRollout
+	return holds && r.concerns(a) && !r.hasRevision(a.Spec.Revision)
+}
+
+// hasRevision reports whether the history has a revision of that name.
+func (r *run) hasRevision(name string) bool {
+	return slices.ContainsFunc(r.in.Revisions, func(rev Revision) bool { return rev.Name == name })
 }
 
 // judged reports whether an approval has the state that makes it count for the active rollout. It takes effect when the state is stored.
 func (r *run) judged(a *v1alpha1.RolloutApproval) bool {
-	return r.aboutTarget(a) && a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == r.number()
+	return (r.aboutTarget(a) || r.aboutGone(a)) && a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == r.number()
 }
 
 // stored reports whether the state of an approval has been read back: the next manager knows it too.
@@ -93,7 +104,7 @@ func (r *run) judge() {
 		if a.Status.State != "" || !r.concerns(a) {
 			continue
 		}
-		if !slices.ContainsFunc(r.in.Revisions, func(rev Revision) bool { return rev.Name == a.Spec.Revision }) {
+		if !r.hasRevision(a.Spec.Revision) {
 			continue // it may be about a set of another kind with this name
 		}
 		judged := *a.DeepCopy()

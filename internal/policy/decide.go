@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
@@ -19,6 +21,9 @@ type Input struct {
 	Labels   []map[string]string
 	// Revisions belong to those of the Snapshot, by index; the last one may be missing, because it has not been written.
 	Revisions []Revision
+	// UID and Generation are those of the daemon set; empty and 0 if they are not known.
+	UID        types.UID
+	Generation int64
 	// Set names the daemon set; Policies are those that apply to it. Unread is whether the policies have not been read yet, or cannot be read.
 	Set      Set
 	Policies []*Policy
@@ -137,7 +142,9 @@ type run struct {
 	// lost reports whether its ControllerRevision is gone, and joining the revision of nodes that join until then.
 	lost    bool
 	joining int
+	// last is what the last decision has reported of this rollout; nil if it was about another one. rollout is its number then; 0 if it begins now.
 	last    *v1alpha1.SetStatus
+	rollout int64
 	places  []place
 	// began is for each node the wave in which its update has begun, if that is known, and gone for each wave how many such nodes are gone.
 	began []place
@@ -218,9 +225,7 @@ func (r *run) withPolicy() {
 		r.gate()
 		return
 	}
-	if last := r.in.Last; last != nil && last.TargetRevision == r.target().Name && last.TargetNumber == r.number() {
-		r.last = last
-	}
+	r.findLast()
 	r.findAttempt()
 	r.report()
 	r.measure()
@@ -307,9 +312,6 @@ func (r *run) commit(revision int) {
 
 // target is the revision that the template describes.
 func (r *run) target() Revision { return r.revision(r.template) }
-
-// number is the number of that revision.
-func (r *run) number() int64 { return r.s.Revisions[r.template].Number }
 
 func (r *run) revision(i int) Revision {
 	if i >= 0 && i < len(r.in.Revisions) {

@@ -152,7 +152,7 @@ func (r *run) lacked(wave string) bool {
 
 // fail asks for the mark of a revision that has failed.
 func (r *run) fail(wave, message string) {
-	r.failure = &everynode.Failure{Number: r.number(), Undo: r.p.Failure == nil || r.p.Failure.Undo, Wave: wave, Message: message}
+	r.failure = &everynode.Failure{Number: r.revisionNumber(), Undo: r.p.Failure == nil || r.p.Failure.Undo, Wave: wave, Message: message}
 	r.out.Fail = r.failure
 }
 
@@ -163,7 +163,7 @@ func (r *run) hasFailed() bool {
 	switch {
 	case r.last != nil && r.last.Failure != nil:
 		of := r.last.Failure
-		f := everynode.Failure{Number: r.number(), Undo: of.Action == v1alpha1.FailureUndo || asked != nil, Wave: of.Wave, Message: of.Message}
+		f := everynode.Failure{Number: r.revisionNumber(), Undo: of.Action == v1alpha1.FailureUndo || asked != nil, Wave: of.Wave, Message: of.Message}
 		if r.failure = &f; mark == nil || mark.Undo != f.Undo {
 			r.out.Fail = &f
 		}
@@ -174,8 +174,8 @@ func (r *run) hasFailed() bool {
 		}
 		r.fail("", strings.TrimSpace(fmt.Sprintf("The undo was requested by %s. %s", by, asked.Spec.Reason)))
 		r.failure.Undo = true
-	case mark != nil && r.knowsNothing():
-		r.failure = r.failedByMark(mark)
+	case r.knowsNothing() && r.anyMarkedFailed() != nil:
+		r.failure = r.failedByMark(r.anyMarkedFailed())
 		r.out.Fail = r.failure
 	case r.cameBack():
 		if r.failure = r.failAgain(); mark == nil || mark.Undo {
@@ -194,17 +194,9 @@ func (r *run) failedByMark(mark *everynode.Failure) *everynode.Failure {
 	if !slices.ContainsFunc(r.p.Waves, func(w Wave) bool { return w.Name == wave }) {
 		wave = ""
 	}
-	return &everynode.Failure{Number: r.number(), Wave: wave, Message: fmt.Sprintf(
+	return &everynode.Failure{Number: r.revisionNumber(), Wave: wave, Message: fmt.Sprintf(
 		"The status of the policy was lost, and the annotation %s of ControllerRevision %s says that the revision has failed: %s If nodes have it, a RolloutApproval with the decision Undo lets them return.",
 		everynode.Failed, r.target().Name, Shortened(mark.Message, longestMessage))}
-}
-
-// markedFailed is the mark of the target for this rollout; nil if there is none.
-func (r *run) markedFailed() *everynode.Failure {
-	if mark := r.target().Failed; mark != nil && mark.Number == r.number() {
-		return mark
-	}
-	return nil
 }
 
 // reportUnconfirmed reports that the target has a mark that does not count. A mark of an attempt that a retry has ended is removed.
@@ -428,7 +420,7 @@ func (r *run) retry() {
 	if r.last != nil && r.last.Failure != nil {
 		r.event(false, ReasonRolloutRetried, "Revision %s is rolled out again.", st.TargetRevision)
 	}
-	r.out.Watch = &Watch{of: r.identity(r.template), number: r.number(), nodes: map[string]watched{}}
+	r.out.Watch = &Watch{of: r.identity(r.template), number: r.number(), at: r.revisionNumber(), nodes: map[string]watched{}}
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
 		w := watched{retried: !r.standing[i].Available && (!r.standing[i].AwaitsUpdate || r.returnsHere(i))}

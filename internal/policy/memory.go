@@ -12,6 +12,8 @@ import (
 // Memory is what one decision passes to the next one, in addition to the status: the nodes on which the update has begun, and the time since
 // some events, by a clock that users cannot set, because a wall clock that jumps ahead must not shorten the waits of a policy. The first decision of a process has only the wall clock.
 type Memory struct {
+	// number is the number that the revision of the template had.
+	number int64
 	// started is when an update was last started, by the wall clock, and startedFor how long ago that was.
 	started    rollout.Time
 	startedFor time.Duration

@@ -131,13 +131,13 @@ func (r *run) goBack() {
 // turns.
 func (r *run) cameBack() bool {
 	last := r.in.Last
-	return last != nil && r.s.Set.ExternalController && r.last == nil && last.RejectedRevision == r.target().Name &&
+	return last != nil && r.s.Set.ExternalController && r.last == nil && r.describes(last.RejectedRevision) &&
 		last.TargetRevision == last.CommittedRevision && last.CommittedRevision != r.target().Name
 }
 
 // failAgain is the failure of a revision that came back.
 func (r *run) failAgain() *everynode.Failure {
-	return &everynode.Failure{Number: r.number(), Message: fmt.Sprintf("Revision %s was undone, and another user has changed the template to it again.", r.target().Name)}
+	return &everynode.Failure{Number: r.revisionNumber(), Message: fmt.Sprintf("Revision %s was undone, and another user has changed the template to it again.", r.target().Name)}
 }
 
 // ownersOfTemplate returns the reason why the template must not be changed; empty if it may be changed.

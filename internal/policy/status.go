@@ -95,7 +95,7 @@ func (s Set) Title() string {
 func (r *run) report() {
 	st := &v1alpha1.SetStatus{
 		APIVersion: r.in.Set.APIVersion(), Name: r.in.Set.Name, Enforcement: enforcement(&r.s.Set),
-		TargetRevision: r.target().Name, TargetNumber: r.number(),
+		UID: r.in.UID, ObservedGeneration: r.in.Generation, TargetRevision: r.target().Name, TargetNumber: r.number(),
 		CommittedRevision: r.revision(r.committed).Name, CommittedDigest: r.revision(r.committed).Digest,
 	}
 	if r.lost && r.in.Last != nil {
@@ -285,7 +285,7 @@ func Idle(set Set, last *v1alpha1.SetStatus, why v1alpha1.Blocking) *v1alpha1.Se
 	}
 	if last != nil {
 		st.CommittedRevision, st.CommittedDigest, st.TargetRevision, st.TargetNumber = last.CommittedRevision, last.CommittedDigest, last.TargetRevision, last.TargetNumber
-		st.Attempt = last.Attempt
+		st.UID, st.ObservedGeneration, st.Attempt = last.UID, last.ObservedGeneration, last.Attempt
 		st.Failure, st.RejectedRevision, st.NotReadyBefore = last.Failure, last.RejectedRevision, last.NotReadyBefore
 	}
 	return st

@@ -14,9 +14,10 @@ import (
 // Watch contains observations of the nodes of a set, passed from one decision to the next. If it is lost,
 // deadlines begin again, so this never makes a revision fail.
 type Watch struct {
-	// of identifies the revision that is being judged (run.identity), and number is the number of the rollout.
+	// of identifies the revision that is being judged (run.identity), and number is the number of the rollout; at is the number that the revision of the template had.
 	of     string
 	number int64
+	at     int64
 	nodes  map[string]watched
 	// lacked contains the names of the waves for whose deadline the time until the next decision counts.
 	lacked map[string]bool
@@ -58,7 +59,7 @@ func (r *run) judgeNodes() {
 		return
 	}
 	before := r.earlier()
-	r.out.Watch = &Watch{of: r.identity(r.s.Set.Update), number: r.number(), nodes: map[string]watched{}, lacked: map[string]bool{}}
+	r.out.Watch = &Watch{of: r.identity(r.s.Set.Update), number: r.number(), at: r.revisionNumber(), nodes: map[string]watched{}, lacked: map[string]bool{}}
 	r.failed, r.excused = make([]*v1alpha1.FailedNode, len(r.s.Nodes)), nil
 	others := false // whether the revision has failed on a node that had been well
 	for i := range r.s.Nodes {
@@ -124,7 +125,7 @@ func (r *run) earlier() *Watch {
 	}
 	out := &Watch{nodes: map[string]watched{}}
 	if was != nil {
-		rested := r.committed >= 0 && was.of == r.identity(r.committed) && was.number == r.s.Revisions[r.committed].Number
+		rested := r.committed >= 0 && was.of == r.identity(r.committed) && was.at == r.s.Revisions[r.committed].Number
 		for name := range was.nodes {
 			w := was.nodes[name]
 			missed := w.counts && w.uid == "" && w.down+max(r.in.Elapsed, 0) >= r.p.Failure.NodeDeadline // a pod that could not be created
@@ -161,7 +162,7 @@ func (was *Watch) pause() *Watch {
 	if was == nil {
 		return nil
 	}
-	is := &Watch{of: was.of, number: was.number, nodes: make(map[string]watched, len(was.nodes))}
+	is := &Watch{of: was.of, number: was.number, at: was.at, nodes: make(map[string]watched, len(was.nodes))}
 	for name := range was.nodes {
 		w := was.nodes[name]
 		w.counts, w.pulls = false, false

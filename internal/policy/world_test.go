@@ -52,6 +52,11 @@ type world struct {
 	template *policy.Template
 	// foreign is the index of a revision of a stranger; 0 for none.
 	foreign int
+	// generation is that of the set, and described the revision that its template described at the last decision.
+	generation int64
+	described  string
+	// same has the index of the revision that represents one with the same template.
+	same map[int]int
 }
 
 // read reads a policy from the fields of its specification.
@@ -109,8 +114,11 @@ func (w *world) pass(d time.Duration) { w.jump(d, d) }
 func (w *world) jump(wall, elapsed time.Duration) {
 	w.t.Helper()
 	w.s.Now = w.s.Now.Add(wall)
+	if u := w.s.Set.Update; u >= 0 && w.s.Revisions[u].Name != w.described {
+		w.generation, w.described = w.generation+1, w.s.Revisions[u].Name
+	}
 	in := &policy.Input{
-		Snapshot: &w.s, Set: policy.Set{Namespace: "default", Name: "agent"}, Policies: w.policies, Unread: w.unread,
+		Snapshot: &w.s, UID: "agent", Generation: w.generation, Set: policy.Set{Namespace: "default", Name: "agent"}, Policies: w.policies, Unread: w.unread,
 		Approvals: w.approvals, Unstored: w.unstored, Last: w.last, Restored: w.restored, Elapsed: elapsed, Neighbours: w.neighbours, Watch: w.watch,
 		Stored: w.stored, Answers: w.answers, Measuring: w.measuring, Template: w.template,
 	}
@@ -119,8 +127,12 @@ func (w *world) jump(wall, elapsed time.Duration) {
 		in.Labels = append(in.Labels, w.labels[w.s.Nodes[i].Name])
 	}
 	for i := range w.s.Revisions {
+		same, copied := w.same[i]
+		if !copied {
+			same = i
+		}
 		in.Revisions = append(in.Revisions, policy.Revision{
-			Name: "agent-" + w.s.Revisions[i].Name, Committed: w.marks[i], Failed: w.failed[min(i, 1)], Same: i, Foreign: w.foreign != 0 && i == w.foreign,
+			Name: "agent-" + w.s.Revisions[i].Name, Committed: w.marks[i], Failed: w.failed[min(i, 1)], Same: same, Foreign: w.foreign != 0 && i == w.foreign,
 		})
 	}
 	in.Memory = w.memory

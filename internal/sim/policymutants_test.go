@@ -16,7 +16,7 @@ const (
 func policyMutants() []mutant {
 	return []mutant{
 		{"a soak is none", soakFile, "rest := w.Soak - st.Soaked.Duration\n", "rest := w.Soak - w.Soak\n", "wave"},
-		{"an approval counts for any revision", approvalFile, "r.concerns(a) && a.Spec.Revision == r.target().Name && r.target()", "r.concerns(a) && r.target()", "wave"},
+		{"an approval counts for any revision", approvalFile, "r.concerns(a) && r.describes(a.Spec.Revision) && r.target()", "r.concerns(a) && r.target()", "wave"},
 		{"an approval counts for any wave", approvalFile, `(wave == "" || a.Spec.Wave == wave) && r.counts(a)`, `(wave == "" || a.Spec.Wave != "-") && r.counts(a)`, "wave"},
 		{"an approval counts again in a later rollout of its revision", approvalFile, "a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == r.number()", "a.Status.State == v1alpha1.ApprovalValid", "wave"},
 		{"an approval counts before it is stored", approvalFile, "r.judged(a) && r.stored(a) && max(", "r.judged(a) && max(", "wave"},
@@ -40,7 +40,7 @@ func policyMutants() []mutant {
 		{"a time between updates is none", decideFile, "g.Starts = 1\n", "g.Starts = 100\n", "pace"},
 		{"a time between updates is half as long", decideFile, "rest := gap - r.startedFor(last)", "rest := gap/2 - r.startedFor(last)", "pace"},
 		{"a lost status is one of waves that have passed", rollFile, "if was == v1alpha1.WavePassed {", "if was == v1alpha1.WavePassed || r.in.Last == nil {", "wave"},
-		{"what was stored of another rollout counts", decideFile, "last.TargetRevision == r.target().Name && last.TargetNumber == r.number()", "last.TargetRevision != \"-\"", "wave"},
+		{"what was stored of another rollout counts", "policy/identity.go", "case !in.describes(target, last.TargetRevision):\n\t\treturn anotherRollout", "case last.TargetRevision != \"-\":\n\t\treturn sameRollout", "wave"},
 		{"the mark is never written", governFile, "if out.Commit >= 0 && out.Commit < len(h.Revisions) {", "if out.Commit >= len(h.Revisions) {", "liveness"},
 		{"every revision is one of the set", "controller/daemonset/genuine.go", "if !p.governs() {", "if p.governs() {", "forged"},
 		{"a mark of a stranger commits the target", committedFile, "} else if !known {\n\t\tfound = newest", "} else if !known || newest == r.template {\n\t\tfound = newest", "wave suspended"},

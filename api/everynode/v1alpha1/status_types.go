@@ -97,10 +97,19 @@ type SetStatus struct {
 	// +optional
 	TargetRevision string `json:"targetRevision,omitempty"`
 
-	// TargetNumber is the number of that revision. It increases when the template returns to an earlier revision, so that soaks and approvals of the
-	// earlier rollout do not count.
+	// TargetNumber is the number that the revision had when its rollout began. It increases when the template returns to an earlier revision, so that soaks and
+	// approvals of the earlier rollout do not count. It stays while the template does, also if the ControllerRevision gets another number.
 	// +optional
 	TargetNumber int64 `json:"targetNumber,omitempty"`
+
+	// UID is the UID of the daemon set.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+
+	// ObservedGeneration is the generation of the daemon set (metadata.generation) at the last decision. While it is the same, so is the template, and the
+	// rollout is the same one.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Attempt is how often the rollout to the target revision has begun: 1, and one more for each retry. Each attempt begins with the first wave, and approvals of
 	// an earlier attempt do not count. It is absent if no rollout is active.

@@ -142,7 +142,7 @@ func (g *Governance) AdoptBy(view *live.View, rules *policy.Policy) {
 func (g *Governance) Input(view *live.View) *policy.Input {
 	in := &policy.Input{
 		Snapshot: &view.Snapshot, Labels: view.Labels, Revisions: policyinput.Revisions(view.Workload, view.History, nil, policyinput.Digests(view.History)), Set: g.Set, Approvals: g.Approvals,
-		Last: g.Stored, Restored: true, Neighbours: g.Neighbours, Template: policy.Reported(g.Stored, view.Workload.TemplateOwners),
+		UID: view.Workload.UID, Generation: view.Workload.Generation, Last: g.Stored, Restored: true, Neighbours: g.Neighbours, Template: policy.Reported(g.Stored, view.Workload.TemplateOwners),
 	}
 	for _, p := range g.Policies {
 		in.Policies = append(in.Policies, p.Rules)
@@ -203,8 +203,7 @@ func WavesOf(in policy.Input, p *policy.Policy) []int {
 // WavesBefore returns for each wave what the last status has of the rollout that is decided about: the phase, and the nodes on which the update has begun, which keep
 // their places, also those that are gone.
 func WavesBefore(in *policy.Input, waves []policy.Wave) []v1alpha1.WaveStatus {
-	target := in.Snapshot.Set.Update
-	same := in.Last != nil && target < len(in.Revisions) && in.Last.TargetRevision == in.Revisions[target].Name && in.Last.TargetNumber == in.Snapshot.Revisions[target].Number
+	same := in.Continues()
 	all := make([]v1alpha1.WaveStatus, len(waves))
 	for k := range waves {
 		all[k] = v1alpha1.WaveStatus{Name: waves[k].Name, Phase: v1alpha1.WavePending}

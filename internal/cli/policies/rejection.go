@@ -14,8 +14,8 @@ func Rejections(approvals []v1alpha1.RolloutApproval, policy string, st *v1alpha
 	var names []string
 	for i := range approvals {
 		a := &approvals[i]
-		about := a.Spec.Policy == policy && a.Spec.Set == st.Name && a.Spec.Revision == st.TargetRevision && a.Spec.Decision == v1alpha1.Reject
-		counts := a.Status.State == "" || a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == st.TargetNumber
+		about := a.Spec.Policy == policy && a.Spec.Set == st.Name && a.Spec.Decision == v1alpha1.Reject
+		counts := a.Status.State == "" && a.Spec.Revision == st.TargetRevision || a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == st.TargetNumber
 		if about && counts && a.DeletionTimestamp == nil {
 			names = append(names, a.Name)
 		}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"math"
+	"slices"
+
+	"everynode.dev/everynode/api/everynode"
+)
+
+// identity is whether a status is about the rollout that is decided about.
+type identity int
+
+const (
+	anotherRollout identity = iota
+	sameRollout
+	// perhapsSame is a status about the same template that does not show whether the template described another one since.
+	perhapsSame
+)
+
+// findLast finds what is known of this rollout. If it is unclear whether the last status is about it, only what holds the revision counts, and not the progress: a field
+// that was lost releases no node.
+func (r *run) findLast() {
+	r.out.Memory.number = r.revisionNumber()
+	switch last := r.in.Last; r.in.identify(r.template, r.revisionNumber()) {
+	case sameRollout:
+		r.last, r.rollout = last, last.TargetNumber
+	case perhapsSame:
+		r.rollout = last.TargetNumber
+		if last.Failure == nil && !r.rejected() {
+			r.rollout = 0
+			return
+		}
+		held := *last
+		held.Waves, held.Analyses, held.Alerts, held.StartedAt = nil, nil, nil, nil
+		r.last = &held
+	}
+}
+
+// Continues reports whether the last status is about the rollout that is decided about.
+func (in *Input) Continues() bool {
+	target := in.Snapshot.Set.Update
+	return target >= 0 && target < len(in.Revisions) && target < len(in.Snapshot.Revisions) && in.identify(target, in.Snapshot.Revisions[target].Number) == sameRollout
+}
+
+// identify compares the last status with the rollout of a revision, which has that number now. Its name and number do not identify the rollout: another account can create a
+// copy of the ControllerRevision, or another one with a higher number, and then the manager raises the number of the target. But while the generation of the set is the
+// same, its template is too. If the generation has changed, the template has not if the revision has kept its number, because the manager raises that when the template
+// returns; or if the generation has increased by one, because another template and the way back are two changes.
+func (in *Input) identify(target int, number int64) identity {
+	last := in.Last
+	if last == nil || last.TargetRevision == "" {
+		return anotherRollout
+	}
+	known := last.UID != "" && last.UID == in.UID && last.ObservedGeneration != 0 && in.Generation != 0
+	switch {
+	case known && last.ObservedGeneration == in.Generation:
+		return sameRollout
+	case !in.describes(target, last.TargetRevision):
+		return anotherRollout
+	case last.TargetNumber == number || in.Memory != nil && in.Memory.number == number:
+		return sameRollout
+	case !known: // an earlier version of the manager wrote the status, or the set was created again, as by a restore from a backup
+		return perhapsSame
+	case last.ObservedGeneration+1 == in.Generation:
+		return sameRollout
+	default:
+		return anotherRollout
+	}
+}
+
+// describes reports whether a revision with that name has the template of another one.
+func (in *Input) describes(target int, name string) bool {
+	return slices.ContainsFunc(in.Revisions, func(rev Revision) bool { return rev.Name == name && rev.Name != "" && rev.Same == target })
+}
+
+// describes reports whether the template is that of the revision with that name.
+func (r *run) describes(name string) bool { return r.in.describes(r.template, name) }
+
+// number identifies the rollout among those of its template: it is the number of the revision when the rollout began, or the one that it gets next, because a
+// revision of another template has a higher one.
+func (r *run) number() int64 {
+	if r.rollout == 0 {
+		r.rollout = r.revisionNumber()
+		for i := range r.in.Revisions {
+			if highest := r.s.Revisions[i].Number; r.in.Revisions[i].Same != r.template && highest >= r.rollout && highest < math.MaxInt64 {
+				r.rollout = highest + 1
+			}
+		}
+	}
+	return r.rollout
+}
+
+// revisionNumber is the number that the revision of the template has now. Marks have that one: it identifies their rollout also if the status is lost.
+func (r *run) revisionNumber() int64 { return r.s.Revisions[r.template].Number }
+
+// markedFailed is the mark of the target for this rollout; nil if there is none.
+func (r *run) markedFailed() *everynode.Failure { return r.markOf(r.template) }
+
+// markOf is the mark of a revision; nil if it has none, or only that of an earlier rollout.
+func (r *run) markOf(i int) *everynode.Failure {
+	if mark := r.revision(i).Failed; mark != nil && mark.Number == r.s.Revisions[i].Number {
+		return mark
+	}
+	return nil
+}
+
+// anyMarkedFailed is the mark of a revision with the template of the target, which may be a copy of the one that has failed; nil if there is none.
+func (r *run) anyMarkedFailed() *everynode.Failure {
+	for i := range r.in.Revisions {
+		if mark := r.markOf(i); mark != nil && r.in.Revisions[i].Same == r.template {
+			return mark
+		}
+	}
+	return nil
+}
