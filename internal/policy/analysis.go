@@ -154,6 +154,17 @@ func matchesState(match, state string) bool {
 	return true
 }
 
+// undoesAnyway reports whether the revision has failed, and the policy has only problems with analyses and alerts: what follows after a failure asks no provider.
+func (r *run) undoesAnyway() bool {
+	for _, problem := range r.p.Problems {
+		path, _, _ := strings.Cut(problem, ": ")
+		if !strings.HasPrefix(path, "spec.analyses") && !strings.HasPrefix(path, "spec.blockOnAlerts") && !strings.Contains(path, "].analysis[") {
+			return false
+		}
+	}
+	return !r.atRest() && r.attempt <= r.begun && r.hasFailed()
+}
+
 // ask fills in the part of a Question that is about the rollout.
 func (r *run) ask(q Question) Question {
 	q.Policy, q.Namespace, q.Set, q.Number = string(r.p.UID), r.in.Set.Namespace, r.in.Set.Name, r.number()

@@ -237,7 +237,7 @@ func (r *run) withPolicy() {
 	case len(r.in.Policies) > 1:
 		r.keepWatch()
 		r.stall(rollout.WaitConflict, SeveralPolicies, "More than one policy applies to the daemon set: "+names(r.in.Policies)+". Change their targets so that one remains.")
-	case len(r.p.Problems) > 0:
+	case len(r.p.Problems) > 0 && !r.undoesAnyway():
 		r.keepWatch()
 		r.stall(rollout.WaitPolicy, "Invalid", "The policy cannot be followed: "+r.p.Problems[0]+".")
 	case r.atRest():
