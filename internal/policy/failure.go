@@ -295,7 +295,7 @@ func (r *run) mayUndo() bool { return r.noUndo() == "" }
 func (r *run) undo() bool {
 	was, standing, left := r.s, r.standing, r.left
 	s := *r.s
-	s.Set.Update, s.Gate = r.committed, nil
+	s.Set.Update, s.Set.Partition, s.Gate = r.committed, rollout.Quantity{}, nil
 	r.s, r.serving = &s, nil
 	r.measure()
 	behind := false
