@@ -146,8 +146,7 @@ func (r *run) late(k int, st *v1alpha1.WaveStatus) bool {
 
 // lacked reports whether the time since the last decision counts for the deadline of a wave: its update was not complete then, and something could start or had begun.
 func (r *run) lacked(wave string) bool {
-	was := r.in.Watch
-	return was != nil && was.of == r.identity(r.s.Set.Update) && was.number == r.number() && was.lacked[wave]
+	return r.watched(r.s.Set.Update) && r.in.Watch.lacked[wave]
 }
 
 // fail asks for the mark of a revision that has failed.
@@ -420,7 +419,7 @@ func (r *run) retry() {
 	if r.last != nil && r.last.Failure != nil {
 		r.event(false, ReasonRolloutRetried, "Revision %s is rolled out again.", st.TargetRevision)
 	}
-	r.out.Watch = &Watch{of: r.identity(r.template), number: r.number(), at: r.revisionNumber(), nodes: map[string]watched{}}
+	r.out.Watch = r.newWatch(r.template)
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
 		w := watched{retried: !r.standing[i].Available && (!r.standing[i].AwaitsUpdate || r.returnsHere(i))}
@@ -438,7 +437,7 @@ func (r *run) retry() {
 
 // returnsHere reports whether the undo has taken the pod of a node, and the one of the committed revision is not available yet.
 func (r *run) returnsHere(i int) bool {
-	if r.in.Watch == nil || r.in.Watch.of == r.identity(r.template) || r.in.Watch.number != r.number() {
+	if r.in.Watch == nil || r.watched(r.template) || r.in.Watch.number != r.number() {
 		return false
 	}
 	w, known := r.in.Watch.nodes[r.s.Nodes[i].Name]

@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,22 @@ func TestNodeDeadlineWhileTheHistoryChanges(t *testing.T) {
 				w.s.Nodes[i].Pods[k].Revision++
 			}
 		}
+		w.pass(4 * time.Minute)
+		if w.last.Failure != nil {
+			return
+		}
+	}
+	t.Errorf("no failure after %s", w.s.Now.Sub(noon))
+}
+
+// TestNodeDeadlineWhileCopiesAppear: another account creates a copy of the revision again and again.
+func TestNodeDeadlineWhileCopiesAppear(t *testing.T) {
+	w := canary(t, judgedStrictly())
+	w.fails("a", hangs)
+	w.pass(time.Second)
+	for k := range 5 {
+		w.described = fmt.Sprint("copy-", k) // of the same template
+		w.s.Revisions[w.s.Set.Update].Name = w.described
 		w.pass(4 * time.Minute)
 		if w.last.Failure != nil {
 			return

@@ -17,8 +17,10 @@ type Watch struct {
 	// of identifies the revision that is being judged (run.identity), and number is the number of the rollout; at is the number that the revision of the template had.
 	of     string
 	number int64
-	at     int64
-	nodes  map[string]watched
+	// template reports whether it was that of the template: a copy of the revision, which another account may create, is judged in its place.
+	template bool
+	at       int64
+	nodes    map[string]watched
 	// lacked contains the names of the waves for whose deadline the time until the next decision counts.
 	lacked map[string]bool
 }
@@ -59,7 +61,7 @@ func (r *run) judgeNodes() {
 		return
 	}
 	before := r.earlier()
-	r.out.Watch = &Watch{of: r.identity(r.s.Set.Update), number: r.number(), at: r.revisionNumber(), nodes: map[string]watched{}, lacked: map[string]bool{}}
+	r.out.Watch = r.newWatch(r.s.Set.Update)
 	r.failed, r.excused = make([]*v1alpha1.FailedNode, len(r.s.Nodes)), nil
 	others := false // whether the revision has failed on a node that had been well
 	for i := range r.s.Nodes {
@@ -116,11 +118,21 @@ func (r *run) identity(i int) string {
 	return r.s.Revisions[i].Name
 }
 
+func (r *run) newWatch(of int) *Watch {
+	return &Watch{of: r.identity(of), number: r.number(), at: r.revisionNumber(), template: of == r.template, nodes: map[string]watched{}, lacked: map[string]bool{}}
+}
+
+// watched reports whether the observations of the last decision are about a revision in this rollout.
+func (r *run) watched(i int) bool {
+	was := r.in.Watch
+	return was != nil && was.number == r.number() && (was.of == r.identity(i) || was.template && i == r.template)
+}
+
 // earlier returns the observations of the last decision. For a decision about another revision, and in
 // another manager, only the nodes count that were not ready before.
 func (r *run) earlier() *Watch {
 	was := r.in.Watch
-	if was != nil && was.of == r.identity(r.s.Set.Update) && was.number == r.number() {
+	if r.watched(r.s.Set.Update) {
 		return was
 	}
 	out := &Watch{nodes: map[string]watched{}}
@@ -162,7 +174,7 @@ func (was *Watch) pause() *Watch {
 	if was == nil {
 		return nil
 	}
-	is := &Watch{of: was.of, number: was.number, at: was.at, nodes: make(map[string]watched, len(was.nodes))}
+	is := &Watch{of: was.of, number: was.number, at: was.at, template: was.template, nodes: make(map[string]watched, len(was.nodes))}
 	for name := range was.nodes {
 		w := was.nodes[name]
 		w.counts, w.pulls = false, false
