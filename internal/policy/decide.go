@@ -399,16 +399,15 @@ func (r *run) isBad() bool { return r.failure != nil || !r.atRest() && r.rejecte
 func (r *run) pace() {
 	g := &rollout.Gate{InFlight: -1, Starts: -1}
 	if most := r.p.MaxUpgrading; most != nil {
-		members, absent := 0, 0
+		members := 0
+		g.Absent = make([]bool, len(r.s.Nodes))
 		for i := range r.s.Nodes {
 			if desired(&r.s.Nodes[i]) {
 				members++
-				if r.absent(i) {
-					absent++
-				}
+				g.Absent[i] = r.absent(i)
 			}
 		}
-		g.InFlight = max(most.Of(members), 1) + absent
+		g.InFlight = max(most.Of(members), 1)
 	}
 	g.NewestFirst = r.undoing && r.p.Undo.NewestFirst
 	if gap := r.p.MinTimeBetween; gap > 0 {

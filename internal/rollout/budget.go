@@ -10,6 +10,8 @@ type budgetUsage struct {
 	// inFlight counts the nodes in the middle of an update: without a running pod, with one of the wanted revision that
 	// is not available, with one that is being changed in place, or with a create of which it is not known whether it took effect.
 	inFlight int
+	// paced counts those of them that count in the pace of the policy.
+	paced int
 	// available counts the nodes that may run the pod and have one that is available and not in excess.
 	available int
 	// spare is the number of available pods beyond the desired number that an update with surge may still remove.
@@ -38,6 +40,9 @@ func (d *decision) charge(t *nodeContext) bool {
 	}
 	if flying {
 		d.usage.inFlight++
+		if !d.absent(t.index) {
+			d.usage.paced++
+		}
 	}
 	if t.earlier {
 		d.usage.earlier++

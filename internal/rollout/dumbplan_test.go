@@ -29,7 +29,7 @@ type room struct {
 func (d *dumb) turns() []started {
 	left := room{allowed: 1 << 40, free: d.limit() - d.count(d.charged), pace: 1 << 40, starts: 1 << 40}
 	if g := d.s.Gate; g != nil && g.InFlight >= 0 {
-		left.pace = g.InFlight - d.count(d.inFlight)
+		left.pace = g.InFlight - d.count(func(f facts) bool { return d.inFlight(f) && !(f.index < len(g.Absent) && g.Absent[f.index]) })
 	}
 	if g := d.s.Gate; g != nil && g.Starts >= 0 {
 		left.starts = g.Starts

@@ -11,6 +11,8 @@ type Gate struct {
 	Joining int
 	// InFlight is the number of nodes in the middle of their update below which another update may start; negative for no limit.
 	InFlight int
+	// Absent contains for each node of the Snapshot whether InFlight does not count it. A node beyond its end counts.
+	Absent []bool
 	// Starts is how many updates this plan may start; negative for no limit.
 	Starts int
 	// NewestFirst starts updates on the nodes with the youngest pods first, instead of in the order of the set.
@@ -69,13 +71,19 @@ func (d *decision) heldByPolicy(i int) bool {
 	return gate != notHeld && d.hold(i) == gate
 }
 
+// absent reports whether a node does not count in the pace of the policy.
+func (d *decision) absent(i int) bool {
+	g := d.in.Gate
+	return g != nil && i < len(g.Absent) && g.Absent[i]
+}
+
 // paced reports whether the policy lets no further update start in this plan, on a node that is in flight already or not.
 func (d *decision) paced(inFlight bool) bool {
 	g := d.in.Gate
 	if g == nil {
 		return false
 	}
-	return !inFlight && g.InFlight >= 0 && d.usage.inFlight+d.usage.taken >= g.InFlight || g.Starts >= 0 && d.usage.starts >= g.Starts
+	return !inFlight && g.InFlight >= 0 && d.usage.paced+d.usage.taken >= g.InFlight || g.Starts >= 0 && d.usage.starts >= g.Starts
 }
 
 // Progress describes the progress of a node in the update of its set.

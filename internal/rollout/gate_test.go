@@ -47,6 +47,7 @@ func (s *source) gate(snapshot *Snapshot) *Gate {
 	g := &Gate{Joining: s.pick(len(snapshot.Revisions)+1) - 1, InFlight: s.pick(5) - 1, Starts: s.pick(4) - 1, NewestFirst: s.pick(4) == 0}
 	for range snapshot.Nodes {
 		g.Holds = append(g.Holds, (append(VerdictKinds()[WaitWave:WaitPolicy+1], notHeld, notHeld, notHeld, notHeld))[s.pick(15)])
+		g.Absent = append(g.Absent, s.pick(4) == 0)
 	}
 	return g
 }

@@ -75,6 +75,7 @@ func (d *decision) startUnavailable() {
 		}
 		if !changing {
 			d.usage.inFlight++
+			d.usage.paced++
 		}
 		d.usage.starts++
 		d.replace(i)
