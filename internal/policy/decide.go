@@ -462,7 +462,7 @@ func (r *run) lastStart() rollout.Time {
 	if r.in.Last != nil && r.in.Last.LastStart != nil {
 		last = rollout.Time(r.in.Last.LastStart.UnixNano())
 	}
-	if r.in.Last == nil || r.in.Restored {
+	if r.in.Last == nil || r.in.Restored || r.in.Last.LastStart == nil { // nothing was recorded while the policy had no such time
 		shown, unclear := r.shownStart()
 		if last = max(last, shown); unclear && r.s.Now.Sub(last) >= r.p.MinTimeBetween { // before that, no manager has started any
 			last = r.s.Now

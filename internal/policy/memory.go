@@ -17,6 +17,8 @@ type Memory struct {
 	// started is when an update was last started, by the wall clock, and startedFor how long ago that was.
 	started    rollout.Time
 	startedFor time.Duration
+	// startedAfter is how long after the decision an update was started; 0 if none was.
+	startedAfter time.Duration
 	// down are the nodes that are not ready.
 	down map[string]downFor
 	// begun are the nodes on which the update has begun.
@@ -84,6 +86,9 @@ func (r *run) setPassed(id string, age time.Duration) {
 	r.out.Memory.passed[id] = age
 }
 
+// StartedAfter notes that an update was started, as the time of the start in the status says, and how long after the decision that was.
+func (r *Result) StartedAfter(d time.Duration) { r.Memory.startedAfter = d }
+
 // startedFor is how long ago an update was last started, at that time by the wall clock.
 func (r *run) startedFor(at rollout.Time) time.Duration {
 	lasts := max(r.s.Now.Sub(at), 0)
@@ -92,7 +97,7 @@ func (r *run) startedFor(at rollout.Time) time.Duration {
 	case c.started == at:
 		lasts = c.startedFor + max(r.in.Elapsed, 0)
 	default: // it was started since the last decision
-		lasts = min(lasts, max(r.in.Elapsed, 0))
+		lasts = min(lasts, max(r.in.Elapsed-c.startedAfter, 0))
 	}
 	r.out.Memory.started, r.out.Memory.startedFor = at, lasts
 	return lasts

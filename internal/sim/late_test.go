@@ -208,3 +208,8 @@ func TestLateIsBlamed(t *testing.T) {
 		})
 	}
 }
+
+// straggle lets a write take effect later, or never.
+func (s *sim) straggle(r *request) {
+	s.stragglers = append(s.stragglers, &straggler{r, r.lastMoment(s.w.now)})
+}

@@ -398,25 +398,33 @@ func (s *sim) judgeRollout(r *request, node string) {
 	s.begun[node+" "+k.image()] = true
 }
 
-// start is the start of an update of a set that a manager has decided on.
+// start is the start of an update of a set that a manager has decided on in a pass that began at a time. at is when it took effect, if the manager was answered.
 type start struct {
+	of      *request
 	manager string
 	set     types.UID
 	// policy is the UID of the policy that asks for a time between two of them; empty for none.
-	policy types.UID
-	at     time.Time
+	policy    types.UID
+	began, at time.Time
 }
 
 // judgeInterval is whether the time between this start and the last one is long enough. Another manager knows the last one by the clocks of others,
 // and a restored store knows nothing of it.
 func (s *sim) judgeInterval(r *request) {
 	u, last, right := r.m.ruling, s.lastStart, s.skew == 0 && s.otherSkew == 0 && !s.cfg.with("restores")
-	s.lastStart = start{r.m.name, r.m.known.then.set.GetUID(), u.single, r.began}
-	if u.single == "" || last.policy != u.single || last.set != s.lastStart.set || !r.began.After(last.at) || last.at.IsZero() || last.manager != r.m.name && !right {
+	s.lastStart = start{r, r.m.name, r.m.known.then.set.GetUID(), u.single, r.began, r.began}
+	if u.single == "" || last.policy != u.single || last.set != s.lastStart.set || !r.began.After(last.began) || last.began.IsZero() || last.manager != r.m.name && !right {
 		return
 	}
 	if gap := r.began.Sub(last.at); gap < u.between {
-		s.blame("pace", "%s %s %s after the start that %s has decided on before, and %s have to pass", r.m.name, r.text, gap, last.manager, u.between)
+		s.blame("pace", "%s %s %s after the last start, of %s, and %s have to pass", r.m.name, r.text, gap, last.manager, u.between)
+	}
+}
+
+// started notes when the last start took effect: the time until the next one counts from there. No pass waits for a slow write.
+func (s *sim) started(r *request) {
+	if s.lastStart.of == r && !r.slow {
+		s.lastStart.at = s.w.now
 	}
 }
 

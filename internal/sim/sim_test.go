@@ -234,11 +234,6 @@ func (s *sim) pass(d time.Duration) {
 	}
 }
 
-// straggle lets a write take effect later, or never.
-func (s *sim) straggle(r *request) {
-	s.stragglers = append(s.stragglers, &straggler{r, r.lastMoment(s.w.now)})
-}
-
 // commit lets a write take effect, and looks at what it has done.
 func (s *sim) commit(r *request) (any, error) {
 	if err := s.refused(r); err != nil {
@@ -262,6 +257,7 @@ func (s *sim) serve(r *request) {
 
 func (s *sim) answer(r *request, from func() (any, error)) {
 	value, err := from()
+	s.started(r)
 	s.hear(r, err)
 	r.m.known.answered(r, value, err)
 	r.m.reply(r, value, err)

@@ -282,6 +282,9 @@ type pass struct {
 	state *state
 	// result is the result of carrying out the plan.
 	result executor.Result
+	// carriedOut is when the writes of the plan had been answered, except those that no pass waits for, and carriedOutIn how long that was after the decision.
+	carriedOut   time.Time
+	carriedOutIn time.Duration
 	// rules are the policies that apply, and marked is whether a policy has governed the set.
 	rules  Governance
 	marked bool
@@ -363,6 +366,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	elapsed, now := p.sinceGoverned(), p.c.Clock.Now()
+	p.carriedOut = now
 	buffer := p.c.buffers.Get().(*clustercache.Buffer)
 	defer p.c.buffers.Put(buffer) // nothing of the Snapshot is kept, and all writes have been answered
 	snapshot, unblock, ok := p.c.Index.SnapshotInto(buffer, p.key, p.inPlace(h), timeOf(now))
@@ -391,6 +395,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		}
 		var applyErr error
 		after, applyErr = p.apply(ctx, h, &snapshot, &plan)
+		p.carriedOut, p.carriedOutIn = p.c.Clock.Now(), p.c.Clock.Since(now)
 		p.measure(&snapshot, &plan, now)
 		err = errors.Join(err, applyErr, p.writeMarks(ctx, h, &allowed), p.revert(ctx, h, &allowed))
 	} else {
@@ -403,7 +408,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	p.saveDurations(ctx, h, &plan)
 	p.c.failures.setBlocked(p.key, slices.ContainsFunc(after.Verdicts, func(v rollout.Verdict) bool { return v.Kind.Cause() == rollout.CauseRefusal }))
 	p.c.Observer.Decided(p.key, &snapshot, &after, took)
-	p.reportGoverned(&allowed, &plan, now)
+	p.reportGoverned(&allowed, &plan)
 	if (!claimed || p.result.Left) && err == nil || p.result.Left && executor.OnlyRefusals(err) { // a node that is refused delays no other
 		again = time.Millisecond
 	}

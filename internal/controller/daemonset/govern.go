@@ -279,12 +279,14 @@ func (p *pass) annotateRevision(ctx context.Context, r *clustercache.Revision, n
 }
 
 // reportGoverned reports what has come of a pass, after its writes.
-func (p *pass) reportGoverned(out *policy.Result, plan *rollout.Plan, now time.Time) {
+func (p *pass) reportGoverned(out *policy.Result, plan *rollout.Plan) {
 	if p.reported = true; p.c.Policies == nil {
 		return
 	}
 	if last := p.state.governed.last; out.Starts && last != nil && policy.Started(plan) {
-		last.LastStart = policy.Moment(timeOf(now))
+		// The API server may have deleted the pod long after the decision, for example because of a webhook.
+		last.LastStart = policy.Moment(timeOf(p.carriedOut))
+		out.StartedAfter(p.carriedOutIn)
 	}
 	for _, e := range out.Events {
 		kind := corev1.EventTypeNormal
