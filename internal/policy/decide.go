@@ -400,14 +400,13 @@ func (r *run) pace() {
 	g := &rollout.Gate{InFlight: -1, Starts: -1}
 	if most := r.p.MaxUpgrading; most != nil {
 		members := 0
-		g.Absent = make([]bool, len(r.s.Nodes))
 		for i := range r.s.Nodes {
 			if desired(&r.s.Nodes[i]) {
 				members++
-				g.Absent[i] = r.absent(i)
 			}
 		}
-		g.InFlight = max(most.Of(members), 1)
+		g.InFlight, g.Absent = max(most.Of(members), 1), r.uncounted()
+		r.blockedByPace(g)
 	}
 	g.NewestFirst = r.undoing && r.p.Undo.NewestFirst
 	if gap := r.p.MinTimeBetween; gap > 0 {

@@ -3,9 +3,11 @@
 package policy_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -61,4 +63,35 @@ func TestPaceCountsFromTheAnswer(t *testing.T) {
 	if got := w.roll(); got != "b" {
 		t.Errorf("%q starts 10 s after a", got)
 	}
+}
+
+// TestPaceBesideANodeWithoutAPod: a node of a later wave that cannot get its first pod is in the middle of no update, so it takes no place of the pace. A manager that has just
+// started cannot know whether it had a pod.
+func TestPaceBesideANodeWithoutAPod(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 2}}]\npace: {maxUpgrading: 1}")
+	w.join("k", w.s.Now, 0)
+	k := w.node("k")
+	k.Pods, k.Refusal = nil, &rollout.Refusal{Message: "exceeded quota", RetryAt: w.s.Now.Add(time.Hour)}
+	w.pass(0)
+	if got := w.roll(); got != "" || w.out.Wake != w.s.Now.Add(time.Second) {
+		t.Errorf("the first decision rolls %q, the next one is at %d", got, w.out.Wake)
+	}
+	if want := "No other update starts: spec.pace.maxUpgrading allows 1 at once, and the pods of 1 node cannot be created. Node k: exceeded quota. " +
+		"Remove the reason, or raise spec.pace.maxUpgrading."; len(w.last.Blocking) != 1 || w.last.Blocking[0].Reason != "Pace" || w.last.Blocking[0].Message != want {
+		t.Errorf("%+v", w.last.Blocking)
+	}
+	w.pass(time.Second)
+	if got := w.roll(); got != "a" || len(w.last.Blocking) > 0 {
+		t.Errorf("rolls %q: %s\n%+v", got, w.verdicts(), w.last.Blocking)
+	}
+	k = w.node("k")
+	k.Last = 1 // its pod was deleted for its update
+	w.pass(time.Second)
+	if got := w.roll(); got != "" || !blockedBy(w, "Pace") {
+		t.Errorf("rolls %q next to a node in the middle of its update: %+v", got, w.last.Blocking)
+	}
+}
+
+func blockedBy(w *world, reason string) bool {
+	return slices.ContainsFunc(w.last.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == reason })
 }

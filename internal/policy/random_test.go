@@ -73,6 +73,9 @@ func (s *story) happen() {
 		}
 		note("another leader, which knows %v", s.last != nil)
 	case 2:
+		if len(n.Pods) > 0 {
+			n.Last = n.Pods[0].Revision
+		}
 		n.Pods = nil
 		note("the pod on %s vanishes", n.Name)
 	case 3:
@@ -132,7 +135,7 @@ func (s *story) step() string {
 	resting := s.out.Status == nil || s.out.Status.Phase == v1alpha1.PhaseUndoing || s.marks[s.s.Set.Update] > 0 && s.marks[s.s.Set.Update] == slices.Max(s.marks)
 	busy := 0
 	for i := range s.s.Nodes {
-		if n := &s.s.Nodes[i]; len(n.Pods) == 0 || n.Pods[0].Revision == s.s.Set.Update && !n.Pods[0].Ready {
+		if n := &s.s.Nodes[i]; len(n.Pods) == 0 && n.Last != rollout.NoRevision || len(n.Pods) > 0 && n.Pods[0].Revision == s.s.Set.Update && !n.Pods[0].Ready {
 			busy++
 		}
 	}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"time"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// uncounted reports for each node whether the pace does not count it although it lacks an available pod.
+func (r *run) uncounted() []bool {
+	out := make([]bool, len(r.s.Nodes))
+	for i := range r.s.Nodes {
+		out[i] = desired(&r.s.Nodes[i]) && (r.absent(i) || r.getsFirst(i))
+	}
+	return out
+}
+
+// getsFirst reports whether a node waits for its first pod, so it is in the middle of no update. A manager that has just started cannot know that: the manager before it may
+// have deleted the pod of a node that has joined since the revision was made. Unless its create is refused, the node has a pod by the next decision.
+func (r *run) getsFirst(i int) bool {
+	n := &r.s.Nodes[i]
+	if !r.bare(i) || n.Last != rollout.NoRevision || n.Unanswered {
+		return false
+	}
+	if r.in.Memory == nil {
+		r.wakeAt(r.s.Now.Add(time.Second))
+	}
+	return r.in.Memory != nil
+}
+
+// blockedByPace reports when nodes that cannot get their pod use up maxUpgrading, so that nothing goes on.
+func (r *run) blockedByPace(g *rollout.Gate) {
+	lacking, first := 0, -1
+	for i := range r.s.Nodes {
+		if r.bare(i) && !g.Absent[i] && r.s.Nodes[i].Obstacle() != "" {
+			if first < 0 {
+				first = i
+			}
+			lacking++
+		}
+	}
+	if lacking < g.InFlight || !r.releases() {
+		return
+	}
+	n := &r.s.Nodes[first]
+	r.block("Pace", fmt.Sprintf("No other update starts: spec.pace.maxUpgrading allows %d at once, and the pods of %s cannot be created. Node %s: %s. "+
+		"Remove the reason, or raise spec.pace.maxUpgrading.", g.InFlight, nodeCount(int32(lacking)), n.Name, Shortened(n.Obstacle(), longestMessage)))
+}
