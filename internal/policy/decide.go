@@ -422,7 +422,8 @@ func (r *run) pace() {
 			}
 		}
 	}
-	if g.InFlight >= 0 || g.Starts >= 0 || g.NewestFirst {
+	g.Creates = g.InFlight >= 0 || g.Starts >= 0
+	if g.Creates || g.NewestFirst {
 		r.out.Gate, r.restricts = g, true
 	}
 }
@@ -483,7 +484,7 @@ func Started(p *rollout.Plan) bool {
 
 // startsUpdate reports whether an action starts the update of a node. Where a preDelete hook applies, the old pod is prepared first.
 func startsUpdate(a rollout.Action) bool {
-	return a.Reason.StartsUpdate() || a.Reason == rollout.Preparing && !a.Evict
+	return a.Begins || a.Reason.StartsUpdate() || a.Reason == rollout.Preparing && !a.Evict
 }
 
 func (r *run) wakeAt(t rollout.Time) {

@@ -107,7 +107,8 @@ func (r *run) startedFor(at rollout.Time) time.Duration {
 // shows no time, so that its update may have been started just now: its pod is prepared, is changed in place, or is missing.
 func (r *run) shownStart() (last rollout.Time, unclear bool) {
 	for i := range r.s.Nodes {
-		unclear = unclear || (!r.atRest() || r.returning) && r.bare(i)
+		fresh := r.in.Last == nil || r.in.Restored // else it is known which revision a node had that lacks its pod
+		unclear = unclear || (!r.atRest() || r.returning) && r.bare(i) && (fresh || r.s.Nodes[i].Last == r.s.Set.Update)
 		for k := range r.s.Nodes[i].Pods {
 			p, shown := &r.s.Nodes[i].Pods[k], rollout.Time(0)
 			switch {

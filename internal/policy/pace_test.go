@@ -95,3 +95,56 @@ func TestPaceBesideANodeWithoutAPod(t *testing.T) {
 func blockedBy(w *world, reason string) bool {
 	return slices.ContainsFunc(w.last.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == reason })
 }
+
+// TestPaceOfPodsThatVanish: a user who deletes pods, or a kubelet that evicts them, does not get the new revision to more nodes at once than the pace allows. The others get
+// their last revision at once.
+func TestPaceOfPodsThatVanish(t *testing.T) {
+	for name, goes := range map[string]func(n *rollout.Node){
+		"deleted": func(n *rollout.Node) { n.Pods, n.Last = nil, 0 },
+		"evicted": func(n *rollout.Node) { n.Pods[0].Phase, n.Pods[0].Ready = rollout.Failed, false },
+	} {
+		for _, spec := range []string{"pace: {maxUpgrading: 1}", "pace: {minTimeBetween: 10m}"} {
+			w := newWorld(t, spec)
+			w.pass(0)
+			for _, node := range []string{"c", "d", "e", "f"} {
+				goes(w.node(node))
+			}
+			w.pass(0)
+			for _, a := range w.plan().Actions {
+				if a.Kind == rollout.Delete && a.Reason == rollout.ReplacingFailed {
+					w.s.Nodes[a.Node].Pods, w.s.Nodes[a.Node].Last = nil, 0
+				}
+			}
+			w.pass(time.Second)
+			plan, created := w.plan(), map[int]string{}
+			for _, a := range plan.Actions {
+				if a.Kind == rollout.Create {
+					created[a.Revision] += w.s.Nodes[a.Node].Name
+				}
+			}
+			if created[0] != "def" || created[1] != "c" || len(plan.Actions) != 4 || !policy.Started(&plan) {
+				t.Errorf("%s, %s: created %v, started %t: %+v", name, spec, created, policy.Started(&plan), plan.Actions)
+			}
+		}
+	}
+}
+
+// TestPaceHoldsCreates: while nothing may start, a pod that vanishes is created from its last revision at once, except one that an update has taken, or the first one of a node.
+func TestPaceHoldsCreates(t *testing.T) {
+	w := newWorld(t, "pace: {minTimeBetween: 10m}")
+	w.pass(0)
+	w.last.LastStart = policy.Moment(w.s.Now)
+	w.node("c").Pods, w.node("c").Last = nil, 0
+	w.node("d").Pods, w.node("d").Last = nil, 1
+	w.node("e").Pods = nil
+	w.pass(time.Second)
+	plan := w.plan()
+	for _, a := range plan.Actions {
+		if want := map[string]int{"c": 0, "d": 1, "e": 1}[w.s.Nodes[a.Node].Name]; a.Kind != rollout.Create || a.Revision != want {
+			t.Errorf("%+v", a)
+		}
+	}
+	if len(plan.Actions) != 3 || policy.Started(&plan) {
+		t.Errorf("started %t: %+v", policy.Started(&plan), plan.Actions)
+	}
+}

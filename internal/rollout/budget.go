@@ -40,7 +40,7 @@ func (d *decision) charge(t *nodeContext) bool {
 	}
 	if flying {
 		d.usage.inFlight++
-		if !d.absent(t.index) {
+		if !d.absent(t.index) && !t.vanished {
 			d.usage.paced++
 		}
 	}

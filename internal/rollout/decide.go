@@ -63,6 +63,8 @@ type nodeContext struct {
 	// down is set on a node that the update leaves out because it is not ready; earlier reports whether only an earlier version may be the reason.
 	down    Detail
 	earlier bool
+	// vanished reports whether the create of its pod would begin its update: then it does not count as being in the middle of one before the pace allows that.
+	vanished bool
 	// awaits is what a change in place waits for, if that can be said.
 	awaits Detail
 }
@@ -148,8 +150,10 @@ func (d *decision) decideEligible(t *nodeContext) VerdictKind {
 	acts = d.cleanUp(t, held) || acts
 	if d.wantsPod(t, held) {
 		if obstacle := d.createObstacle(t); obstacle == notHeld {
+			revision := d.successor(t)
+			t.vanished = d.queue.turn == atOnce && d.beginsByCreate(t.node, revision)
 			if !d.queue.skipCreate() {
-				d.queue.repair(t.create(d.successor(t), Creating))
+				d.queue.repair(t.create(revision, Creating))
 			}
 			acts = true
 		} else if !acts {

@@ -34,6 +34,8 @@ type dumb struct {
 	nodes []facts
 	// paced are the nodes on which an update would start but for the pace of a policy.
 	paced map[int]bool
+	// recreated is which revision the creates get that may begin an update.
+	recreated map[int]int
 	// spotless is whether to forget what earlier versions may have done.
 	spotless bool
 }

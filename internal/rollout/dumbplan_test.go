@@ -25,16 +25,40 @@ type room struct {
 	pace, starts int
 }
 
-// turns lists the nodes where the update starts: those where a write was refused come after all others.
-func (d *dumb) turns() []started {
+// vanished is whether the pod of a node was taken by nobody's update, and its create would begin one.
+func (d *dumb) vanished(f facts) bool {
+	g := d.s.Gate
+	return g != nil && g.Creates && d.s.Set.Strategy == RollingUpdate && d.creates(f) && d.successor(f) == d.s.Set.Update && d.remembers(f) && f.Last != d.s.Set.Update
+}
+
+// recreate says which creates begin an update.
+func (d *dumb) recreate(creates []Action, left *room) {
+	for _, a := range creates {
+		f := d.nodes[a.Node]
+		switch refused := f.Refusal != nil; {
+		case a.Kind != Create || !d.vanished(f):
+		case left.starts <= 0 || !refused && left.pace <= 0:
+			d.recreated[a.Node] = f.Last
+		default:
+			d.recreated[a.Node] = d.s.Set.Update
+			left.starts--
+			left.pace -= number(!refused)
+		}
+	}
+}
+
+// turns lists the nodes where the update starts: those where a write was refused come after all others. The creates that have room come before them.
+func (d *dumb) turns(creates, again []Action) []started {
 	left := room{allowed: 1 << 40, free: d.limit() - d.count(d.charged), pace: 1 << 40, starts: 1 << 40}
 	if g := d.s.Gate; g != nil && g.InFlight >= 0 {
-		left.pace = g.InFlight - d.count(func(f facts) bool { return d.inFlight(f) && !(f.index < len(g.Absent) && g.Absent[f.index]) })
+		left.pace = g.InFlight - d.count(func(f facts) bool {
+			return d.inFlight(f) && !(f.index < len(g.Absent) && g.Absent[f.index]) && !(d.vanished(f) && f.Refusal == nil)
+		})
 	}
 	if g := d.s.Gate; g != nil && g.Starts >= 0 {
 		left.starts = g.Starts
 	}
-	d.paced = map[int]bool{}
+	d.paced, d.recreated = map[int]bool{}, map[int]int{}
 	left.probe = d.probe()
 	if d.s.Set.MaxReplacing != nil {
 		left.allowed = ceil(*d.s.Set.MaxReplacing, d.desired()) - d.count(d.inFlight)
@@ -44,9 +68,10 @@ func (d *dumb) turns() []started {
 			(d.anyServing(f.current) || len(f.old) > 0 && d.serving(f.old[0]))
 	}) - d.desired()
 	nodes := d.ordered()
-	first := filterNodes(nodes, func(f facts) bool { return f.Refusal == nil })
-	again := filterNodes(nodes, func(f facts) bool { return f.Refusal != nil && !d.barred(f) })
-	return append(d.turnsOf(first, &left), d.turnsOf(again, &left)...)
+	d.recreate(creates, &left)
+	out := d.turnsOf(filterNodes(nodes, func(f facts) bool { return f.Refusal == nil }), &left)
+	d.recreate(again, &left)
+	return append(out, d.turnsOf(filterNodes(nodes, func(f facts) bool { return f.Refusal != nil && !d.barred(f) }), &left)...)
 }
 
 // ordered are the nodes in the order in which they are updated.
@@ -150,14 +175,23 @@ func (d *dumb) plan() Plan {
 	creating := func(a Action) bool { return a.Kind == Create }
 	finishing := func(a Action) bool { return a.Kind == Unmark || a.Kind == Restore }
 	all := slices.Concat(only(at, finishing), only(at, creating), except(except(at, finishing), creating))
-	turns := d.turns()
+	again := only(repairs, refused)
+	tried := except(again, func(a Action) bool { return d.barred(d.nodes[a.Node]) })
+	creates := only(at, creating)
+	turns := d.turns(creates[:min(burst, len(creates))], tried[:min(burst, len(tried))])
+	for _, list := range [][]Action{all, tried} {
+		for i := range list {
+			if to, is := d.recreated[list[i].Node]; is && list[i].Kind == Create {
+				list[i].Revision, list[i].Begins = to, to == d.s.Set.Update
+			}
+		}
+	}
 	place := []int{} // of the first action of each turn
 	for _, turn := range turns {
 		place = append(place, len(all))
 		all = append(all, d.actions(turn)...)
 	}
-	again := only(repairs, refused)
-	all = append(all, except(again, func(a Action) bool { return d.barred(d.nodes[a.Node]) })...)
+	all = append(all, tried...)
 	p := Plan{Actions: all[:min(burst, len(all))]}
 	verdicts := make([]Verdict, 0, len(d.nodes))
 	for _, f := range d.nodes {

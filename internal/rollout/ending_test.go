@@ -34,7 +34,12 @@ func endingViolations(s Snapshot, p Plan) (bad []string) {
 		pod := d.pod(a)
 		switch {
 		case a.Kind == Create:
-			same := func(b Action) bool { return b == a && b.Reason == Creating }
+			same := func(b Action) bool { // a create that would begin an update gets the last revision
+				if b.Begins {
+					b.Begins, b.Revision = false, s.Nodes[a.Node].Last
+				}
+				return b == a && b.Reason == Creating
+			}
 			if !slices.ContainsFunc(usual.Actions, same) && len(usual.Actions) < d.burst() {
 				bad = append(bad, "creates what is not missing on "+s.Nodes[a.Node].Name)
 			}

@@ -15,6 +15,8 @@ type Gate struct {
 	Absent []bool
 	// Starts is how many updates this plan may start; negative for no limit.
 	Starts int
+	// Creates reports whether the creation of a pod that has vanished counts as the start of an update, and gets the last revision of the node beyond InFlight and Starts.
+	Creates bool
 	// NewestFirst starts updates on the nodes with the youngest pods first, instead of in the order of the set.
 	NewestFirst bool
 }

@@ -44,7 +44,7 @@ func (p *player) gate(words []string) error {
 
 // gate makes what a policy might allow of s.
 func (s *source) gate(snapshot *Snapshot) *Gate {
-	g := &Gate{Joining: s.pick(len(snapshot.Revisions)+1) - 1, InFlight: s.pick(5) - 1, Starts: s.pick(4) - 1, NewestFirst: s.pick(4) == 0}
+	g := &Gate{Joining: s.pick(len(snapshot.Revisions)+1) - 1, InFlight: s.pick(5) - 1, Starts: s.pick(4) - 1, NewestFirst: s.pick(4) == 0, Creates: s.pick(2) == 0}
 	for range snapshot.Nodes {
 		g.Holds = append(g.Holds, (append(VerdictKinds()[WaitWave:WaitPolicy+1], notHeld, notHeld, notHeld, notHeld))[s.pick(15)])
 		g.Absent = append(g.Absent, s.pick(4) == 0)
@@ -64,7 +64,8 @@ func gateViolations(s *Snapshot, p *Plan) (bad []string) {
 		begun, _ := d.progressOf(n)
 		changing := slices.ContainsFunc(n.Pods, func(p Pod) bool { return p.InPlace != InPlaceNone })
 		starting := !begun && !changing && s.Set.Strategy == RollingUpdate && (a.Reason == Recreating || a.Reason == Surging || a.Kind == Mark || a.Kind == Patch && !s.Set.ClosesGate())
-		if starting {
+		vanished := s.Gate.Creates && a.Reason == Creating && a.Revision == s.Set.Update && d.inHistory(n.Last) && n.Last != s.Set.Update && s.Set.Strategy == RollingUpdate
+		if starting || vanished {
 			starts++
 		}
 		if gate != notHeld && starting {

@@ -67,6 +67,8 @@ type Action struct {
 	Detail Detail
 	// Evict reports whether the reason of a Prepare is that the node must not run the pod, and not an update.
 	Evict bool
+	// Begins reports whether a Create begins the update of its node, because the old pod has vanished; it is set where a Gate limits that.
+	Begins bool
 	// TakesBack reports whether an Unmark or a Restore puts a pod back into use whose change in place or delete was refused.
 	TakesBack bool
 }

@@ -15,21 +15,20 @@ func (d *decision) startUpdates() {
 	}
 	d.usage.Budget = d.limit()
 	d.usage.spare = d.usage.available - d.status.Desired
-	if d.found[WaitReplacing] || d.found[WaitBudget] || d.found[WaitSurgeRemove] {
-		d.startRounds()
+	d.paceCreates(d.queue.missing)
+	waiting := d.found[WaitReplacing] || d.found[WaitBudget] || d.found[WaitSurgeRemove]
+	if waiting {
+		if d.in.Gate != nil && d.in.Gate.NewestFirst {
+			d.order = d.newestFirst()
+		}
+		d.startRound(atOnce)
+	}
+	d.paceCreates(d.queue.again)
+	if waiting && d.refusals {
+		d.startRound(last)
 	}
 	if d.usage.earlier > 0 && d.trust.at != 0 {
 		d.wakeAt(d.trust.at)
-	}
-}
-
-func (d *decision) startRounds() {
-	if d.in.Gate != nil && d.in.Gate.NewestFirst {
-		d.order = d.newestFirst()
-	}
-	d.startRound(atOnce)
-	if d.refusals {
-		d.startRound(last)
 	}
 }
 

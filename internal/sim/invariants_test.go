@@ -227,6 +227,7 @@ func (s *sim) judgeCreate(r *request) {
 		return
 	}
 	s.judgeFirst(r)
+	s.judgeRecreate(r)
 	v := r.verdict
 	v.limit, v.surging = k.surge, k.surge > 0
 	for name := range s.w.state[ofNodes] {

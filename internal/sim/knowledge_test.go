@@ -59,6 +59,7 @@ type knowledge struct {
 	waiting func() []types.UID
 	// vacant are names that no pod had at that version of the world.
 	vacant map[string]int
+	knew   map[types.UID]bool // all pods that it ever knew
 	// then is what was known when the pass began, later what was known when it had ended, for what is sent after that; nil before.
 	then  known
 	later *known
@@ -68,8 +69,9 @@ type knowledge struct {
 	limit, surge int
 	// free is the largest number of nodes that a partition lets go which was known during the pass. renewed are the nodes that had a pod of the newest
 	// revision all the time, and started those whose update the pass has begun.
-	free             int
-	renewed, started map[string]bool
+	// recreated are those whose update it has begun with a create.
+	free                        int
+	renewed, started, recreated map[string]bool
 	// late is the last time that the manager's clock has shown during the pass; it may be set in between.
 	late time.Time
 	// recounts are what a status that is written now may say, and wrote is when those were sent that were written.
@@ -81,7 +83,7 @@ type knowledge struct {
 
 func newKnowledge(s *sim, clock *wallClock) *knowledge {
 	return &knowledge{
-		s: s, clock: clock, unsettled: map[types.UID]time.Time{}, busy: map[types.UID]bool{}, buried: map[types.UID]bool{}, vacant: map[string]int{},
+		s: s, clock: clock, unsettled: map[types.UID]time.Time{}, busy: map[types.UID]bool{}, buried: map[types.UID]bool{}, vacant: map[string]int{}, knew: map[types.UID]bool{},
 		known: known{
 			pods: map[types.UID]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, revisions: map[types.UID]*appsv1.ControllerRevision{},
 			doomed: map[types.UID]bool{},
@@ -110,7 +112,7 @@ func (k *knowledge) begin() {
 	clear(k.busy)
 	k.then, k.limit, k.surge = k.clone(), 0, 0
 	k.late = k.clock.Now()
-	k.free, k.renewed, k.started = 0, nil, map[string]bool{}
+	k.free, k.renewed, k.started, k.recreated = 0, nil, map[string]bool{}, map[string]bool{}
 	k.thenVersion, k.recounts, k.moments = k.version, map[numbers]bool{}, nil
 	k.measure()
 }
@@ -240,7 +242,7 @@ func (k *knowledge) listPods(objects []metav1.Object, rv int) {
 func (k *knowledge) pod(p *corev1.Pod) {
 	over := k.buried[p.UID] || versionOf(p) <= k.vacant[p.Name]
 	if old := k.pods[p.UID]; !over && old == nil || old != nil && versionOf(p) > versionOf(old) {
-		k.pods[p.UID] = p
+		k.pods[p.UID], k.knew[p.UID] = p, true
 	}
 }
 

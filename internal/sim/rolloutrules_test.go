@@ -372,6 +372,7 @@ func (s *sim) judgeRollout(r *request, node string) {
 	if begins == nil {
 		begins = map[string]bool{}
 	}
+	maps.Copy(begins, k.recreated)
 	surging := surges(k.then) || surges(k.known)
 	for name := range k.started {
 		if !surging || k.fit(name) == mustRun { // with a surge, a pod that only may stay on its node is removed, and none follows
@@ -389,8 +390,8 @@ func (s *sim) judgeRollout(r *request, node string) {
 		s.blame("zones", "%s %s: %s is in a zone that has to wait for another one", r.m.name, r.text, node)
 	case u.most > 0 && len(begins) > u.most:
 		s.blame("pace", "%s %s: %s are in the middle of an update, and %d may be", r.m.name, r.text, sorted(begins), u.most)
-	case u.single != "" && len(k.started) > 1:
-		s.blame("pace", "%s %s, and has begun the updates of %s in one pass", r.m.name, r.text, sorted(k.started))
+	case u.single != "" && len(k.started)+len(k.recreated) > 1:
+		s.blame("pace", "%s %s, and has begun the updates of %s and %s in one pass", r.m.name, r.text, sorted(k.started), sorted(k.recreated))
 	}
 	if !surging || k.fit(node) == mustRun {
 		s.judgeInterval(r)

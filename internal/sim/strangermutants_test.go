@@ -35,8 +35,8 @@ func actorMutants() map[string][]mutant {
 		},
 		"guards": {
 			{
-				"updates begin with the nodes that were refused", "rollout/rolling.go", "d.startRound(atOnce)\n\tif d.refusals {\n\t\td.startRound(last)\n\t}",
-				"d.startRound(last)\n\td.startRound(atOnce)", "late",
+				"updates begin with the nodes that were refused", "rollout/rolling.go", "\t\td.startRound(atOnce)\n\t}\n\td.paceCreates(d.queue.again)\n\tif waiting && d.refusals {\n\t\td.startRound(last)\n\t}",
+				"\t\td.startRound(last)\n\t\td.startRound(atOnce)\n\t}", "late",
 			},
 			{
 				"a node that was refused has its turn at once", "rollout/refusal.go",
