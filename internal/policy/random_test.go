@@ -135,7 +135,7 @@ func (s *story) step() string {
 	resting := s.out.Status == nil || s.out.Status.Phase == v1alpha1.PhaseUndoing || s.marks[s.s.Set.Update] > 0 && s.marks[s.s.Set.Update] == slices.Max(s.marks)
 	busy := 0
 	for i := range s.s.Nodes {
-		if n := &s.s.Nodes[i]; len(n.Pods) == 0 && n.Last != rollout.NoRevision || len(n.Pods) > 0 && n.Pods[0].Revision == s.s.Set.Update && !n.Pods[0].Ready {
+		if n := &s.s.Nodes[i]; len(n.Pods) == 0 && n.Last == s.s.Set.Update || len(n.Pods) > 0 && n.Pods[0].Revision == s.s.Set.Update && !n.Pods[0].Ready {
 			busy++
 		}
 	}
@@ -152,7 +152,7 @@ func (s *story) step() string {
 				return n.Name + " begins outside of the window"
 			}
 		}
-		if a.Reason == rollout.Recreating {
+		if a.Reason == rollout.Recreating || joins && n.Last >= 0 {
 			starts++
 		}
 	}

@@ -56,9 +56,9 @@
 // With Snapshot.Gate a rollout policy restricts the update further. Gate.Holds names the nodes that it has not released, and why: such a node is held like one
 // that the limits hold, except its first pod, which is of the revision Gate.Joining, the one that the policy has committed. What has begun continues. Of the nodes that
 // a partition can let go, those that the policy holds come last, so that the first wave may be any nodes. Gate.InFlight and Gate.Starts limit how many
-// updates start, of pods that are available or not; they widen nothing. A node that Gate.Absent names does not count in Gate.InFlight.
-// With Gate.Creates they also limit the creates of pods that have vanished without an update: a node beyond them gets the revision that Node.Last names. With OnDelete, users start every update, so a Gate holds only
-// announcements: a pod on a held node says that its own revision is the newest, unless it has announced this very update before.
+// updates start, of pods that are available or not; they widen nothing. A node that Gate.Absent names does not count in Gate.InFlight. With Gate.Creates they also limit the
+// creates of pods that have vanished without an update: a node beyond them gets the revision that Node.Last names. With OnDelete, users start every update, so a Gate holds
+// only announcements: a pod on a held node says that its own revision is the newest, unless it has announced this very update before.
 //
 // # Hooks
 //
