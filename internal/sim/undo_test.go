@@ -72,6 +72,8 @@ type provider struct {
 	said map[int64]v1alpha1.Answer
 	// last is the last answer to each question that the manager has taken.
 	last map[rollouts.Question]v1alpha1.Answer
+	// at is when the last answer to each question was given.
+	at map[rollouts.Question]time.Time
 }
 
 // Ask implements daemonset.Analyses.
@@ -108,7 +110,7 @@ func (p *provider) Answers(key clustercache.Key) []rollouts.Answer {
 // answerTo is an answer to a question.
 func (p *provider) answerTo(q rollouts.Question, is v1alpha1.Answer) {
 	p.answers = append(p.answers, rollouts.Answer{Question: q, Measurement: v1alpha1.Measurement{At: metav1.NewTime(p.m.s.w.now), Answer: is, Value: "1"}})
-	p.m.asked = true
+	p.m.asked, p.at[q] = true, p.m.s.w.now
 }
 
 // providerOps are what a provider says: that it passes, that it fails, or that nothing is known; to what is asked, or to what was asked before. It hangs as long as it
@@ -128,10 +130,13 @@ func (p *provider) providerOps(ops []op) []op {
 	return ops
 }
 
-// fairAnswer is that the provider says how it is: the image passes unless it is a bad one; nil if it has said so.
+// fairPeriod is how often a provider says how it is. A Pass that is much older does not count any more.
+const fairPeriod = 30 * time.Second
+
+// fairAnswer is that the provider says how it is: the image passes unless it is a bad one; nil if it has said so a short time ago.
 func (p *provider) fairAnswer() *op {
 	for _, q := range p.questions {
-		if p.m.running || p.last[q] == v1alpha1.AnswerPass || len(p.answers) > 0 {
+		if p.m.running || p.last[q] == v1alpha1.AnswerPass && p.m.s.w.now.Sub(p.at[q]) < fairPeriod || len(p.answers) > 0 {
 			continue
 		}
 		return &op{words("the provider of %s says %s", p.m.name, v1alpha1.AnswerPass), 1, func() { p.answerTo(q, v1alpha1.AnswerPass) }}
