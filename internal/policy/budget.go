@@ -68,7 +68,7 @@ func (r *run) usedUp(active int) (down, failed, most int) {
 		members++
 		switch {
 		case !n.Ready && set.Unreachable.Skip || r.serving(i):
-		case r.failed != nil && r.failed[i] != nil:
+		case r.hasFailedOn(i):
 			failed++
 		case r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.places[i] >= place(active):
 			down++

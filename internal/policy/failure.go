@@ -78,6 +78,9 @@ func (p *Policy) undo(from *v1alpha1.Undo) Undo {
 // maxFailed is how many failed nodes of a wave a status describes.
 const maxFailed = 10
 
+// hasFailedOn reports whether the revision has failed on a node, as far as it is judged.
+func (r *run) hasFailedOn(i int) bool { return len(r.failed) > i && r.failed[i] != nil }
+
 // judgeWave decides whether a wave has failed.
 func (r *run) judgeWave(k int, st *v1alpha1.WaveStatus) {
 	f := r.p.Failure

@@ -49,7 +49,7 @@ func mutants() []mutant {
 		{"one failed node more is allowed", "failure.go", "case st.Failed > most:", "case st.Failed > most+1:"},
 		{"a wave waits for a node that may fail", "roll.go", "if n.failed > n.mayFail {", "if n.failed > 0 {"},
 		{"nodes are left out of a wave that fails", "roll.go", "if n.failed > n.mayFail {", "if n.failed < 0 {"},
-		{"a rollout does not end because of a node that may fail", "roll.go", "(r.failed == nil || r.failed[i] == nil) {", "true {"},
+		{"a rollout does not end because of a node that may fail", "roll.go", "&& !r.hasFailedOn(i) {", "{"},
 		{"a percentage is that of the nodes that have not failed", "roll.go", "nodes + r.waves[k].down)", "nodes + r.waves[k].down - r.waves[k].failed)"},
 		{"a broken node without a pod is forgotten", "watch.go", "broken || stays", "broken || stays && r.p == nil"},
 		{"an undo counts the restarts of the revision that has failed", "watch.go", "case r.undoing && f != nil && f.At != nil:", "case r.undoing && f != nil && f.At == nil:"},

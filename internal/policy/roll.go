@@ -29,7 +29,7 @@ func (r *run) settle() {
 			case old:
 				others++
 			}
-			if r.standing[i].UnderWay && !r.left[i] && (r.failed == nil || r.failed[i] == nil) { // the rollout has ended without nodes that may fail
+			if r.standing[i].UnderWay && !r.left[i] && !r.hasFailedOn(i) { // the rollout has ended without nodes that may fail
 				going++
 			}
 		}
@@ -235,7 +235,7 @@ func (r *run) count() {
 			continue
 		}
 		n := &r.waves[r.places[i]]
-		failed := r.failed != nil && r.failed[i] != nil
+		failed := r.hasFailedOn(i)
 		if failed {
 			n.failed++
 		}

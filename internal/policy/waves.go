@@ -289,7 +289,7 @@ func (r *run) steps(k int) {
 	done := front{nodes: nodes, done: r.done}
 	elsewhere := r.busy(nodes, groups)
 	for at, i := range nodes {
-		if groups != nil && elsewhere(groups[at]) && !r.standing[i].UnderWay {
+		if len(groups) > 0 && elsewhere(groups[at]) && !r.standing[i].UnderWay {
 			hold(i)
 			continue
 		}

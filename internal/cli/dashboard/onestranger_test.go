@@ -46,7 +46,7 @@ func TestConnectionsOfOneStranger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.Close() }()
+		t.Cleanup(func() { _ = conn.Close() })
 	}
 	kubelet := &http.Client{Timeout: time.Second, Transport: &http.Transport{DialTLSContext: dialer("127.0.0.1").DialContext}}
 	answer, err := kubelet.Get("https://" + listener.Addr().String() + healthPath)

@@ -124,7 +124,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.Close() }()
+		t.Cleanup(func() { _ = conn.Close() })
 		open = append(open, conn)
 	}
 	for i, ends := range []bool{true, false, false} {
