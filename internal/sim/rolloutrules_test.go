@@ -92,7 +92,8 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 	if p != nil && !m.rules.reported(p) && !k.elsewhere() {
 		s.acceptMarks(k)
 	}
-	target, committed := k.target(), k.committed(forged)
+	newest, committed := k.target(), k.committed(forged)
+	target := m.inRollout(p, newest)
 	u := &ruling{rollout: target != nil && committed != "" && committed != imageOfSet(k.set)}
 	decided := func(decision v1alpha1.Decision, wave string) bool {
 		return target != nil && slices.ContainsFunc(approvals, func(a v1alpha1.RolloutApproval) bool {
@@ -115,7 +116,7 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 		u.rule, u.all = "suspended", "a freeze is active"
 	case u.rollout && outside(p, s.w.now):
 		u.rule, u.all = "suspended", "no window is open"
-	case u.rollout && failed(target) && reportsFailure(p, target) && !retried(p, approvals, target):
+	case u.rollout && failed(newest) && reportsFailure(p, target) && !retried(p, approvals, target):
 		u.rule, u.all = "suspended", "the revision has failed"
 	case u.rollout && decided(v1alpha1.Reject, ""):
 		u.rule, u.all = "suspended", "the revision was rejected"
@@ -157,6 +158,25 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 		u.waves = s.laterWaves(m, p, target, decided, l.passed)
 	}
 	return u
+}
+
+// inRollout is a revision with the number of its rollout, which stays when a stranger makes a manager raise that of the revision.
+func (m *manager) inRollout(p *v1alpha1.RolloutPolicy, r *appsv1.ControllerRevision) *appsv1.ControllerRevision {
+	if p == nil || r == nil {
+		return r
+	}
+	sets, set := p.Status.Sets, m.known.set
+	if is, reported := m.rules.reports[policyName]; reported && is.of == p.UID {
+		sets = []v1alpha1.SetStatus{*is.status}
+	}
+	for _, st := range sets {
+		if st.TargetRevision == r.Name && st.UID == set.GetUID() && st.ObservedGeneration == set.GetGeneration() && st.TargetNumber != r.Revision {
+			numbered := *r
+			numbered.Revision = st.TargetNumber
+			return &numbered
+		}
+	}
+	return r
 }
 
 // failed is whether a revision has failed in the rollout that its number stands for.
