@@ -387,13 +387,18 @@ func (r *run) gate() {
 		r.out.Gate = &rollout.Gate{InFlight: -1, Starts: -1}
 	}
 	r.out.Gate.Holds, r.out.Gate.Joining = r.holds, r.joining
-	if r.p != nil && r.p.Latest && !r.isBad() {
+	if r.p != nil && r.p.Latest && r.followed() && !r.isBad() {
 		r.out.Gate.Joining = rollout.NoRevision
 	}
 }
 
-// isBad reports whether the target has failed or was rejected.
-func (r *run) isBad() bool { return r.failure != nil || !r.atRest() && r.rejected() }
+// followed reports whether exactly one policy applies, and has no mistake: otherwise none of them releases anything.
+func (r *run) followed() bool { return len(r.in.Policies) == 1 && len(r.p.Problems) == 0 }
+
+// isBad reports whether the target has failed or was rejected. The status reports a failure also while nothing is decided.
+func (r *run) isBad() bool {
+	return r.failure != nil || !r.atRest() && (r.rejected() || r.out.Status != nil && r.out.Status.Failure != nil)
+}
 
 // pace limits how many updates start.
 func (r *run) pace() {
