@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,10 +11,14 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// concerns reports whether an approval is about the set and policy of this run.
+// concerns reports whether an approval is about the set and policy of this run. A rejection is about the revision, under each policy: otherwise a policy with another name
+// would roll the revision out.
 func (r *run) concerns(a *v1alpha1.RolloutApproval) bool {
-	return a.Spec.Policy == r.p.Name && a.Spec.Set == r.in.Set.Name && a.DeletionTimestamp == nil
+	return (r.named(a) || a.Spec.Decision == v1alpha1.Reject) && a.Spec.Set == r.in.Set.Name && a.DeletionTimestamp == nil
 }
+
+// named reports whether an approval names the policy.
+func (r *run) named(a *v1alpha1.RolloutApproval) bool { return a.Spec.Policy == r.p.Name }
 
 // aboutTarget reports whether an approval is about the revision that the template describes.
 func (r *run) aboutTarget(a *v1alpha1.RolloutApproval) bool {
@@ -23,7 +28,7 @@ func (r *run) aboutTarget(a *v1alpha1.RolloutApproval) bool {
 // aboutGone reports whether an approval holds a revision whose ControllerRevision is gone: the template may be that of a copy of it. What releases nodes does not count then.
 func (r *run) aboutGone(a *v1alpha1.RolloutApproval) bool {
 	holds := a.Spec.Decision == v1alpha1.Reject || a.Spec.Decision == v1alpha1.UndoRollout
-	return holds && r.concerns(a) && !r.hasRevision(a.Spec.Revision)
+	return holds && r.named(a) && r.concerns(a) && !r.hasRevision(a.Spec.Revision)
 }
 
 // hasRevision reports whether the history has a revision of that name.
@@ -94,6 +99,18 @@ func (r *run) approved(w *Wave) *v1alpha1.RolloutApproval {
 
 func (r *run) rejected() bool { return r.decided(v1alpha1.Reject, "") != nil }
 
+// holdRejected holds a revision that a user has rejected.
+func (r *run) holdRejected() {
+	r.keepWatch()
+	r.out.Status.Phase, r.out.Status.RejectedRevision = v1alpha1.PhaseRejected, r.target().Name
+	r.holdAll(rollout.WaitRejected)
+	which := "the RolloutApproval with the rejection"
+	if a := r.decided(v1alpha1.Reject, ""); !r.named(a) {
+		which = fmt.Sprintf("rolloutapproval/%s, which names the policy %s", a.Name, a.Spec.Policy)
+	}
+	r.block("Rejected", "The revision was rejected: change the template, or delete "+which+".")
+}
+
 // judge sets the state of each approval without one: so an approval does not count again if the template changes and returns later.
 func (r *run) judge() {
 	if r.target().Name == "" {
@@ -104,8 +121,8 @@ func (r *run) judge() {
 		if a.Status.State != "" || !r.concerns(a) {
 			continue
 		}
-		if !r.hasRevision(a.Spec.Revision) {
-			continue // it may be about a set of another kind with this name
+		if !r.hasRevision(a.Spec.Revision) || !r.named(a) && (r.atRest() || !r.aboutTarget(a)) {
+			continue // it may be about a set of another kind with this name, or its policy may judge it
 		}
 		judged := *a.DeepCopy()
 		judged.Status.State = v1alpha1.ApprovalVoid

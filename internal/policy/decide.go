@@ -247,10 +247,7 @@ func (r *run) withPolicy() {
 	case r.hasFailed():
 		r.afterFailure()
 	case r.rejected():
-		r.keepWatch()
-		r.out.Status.Phase, r.out.Status.RejectedRevision = v1alpha1.PhaseRejected, r.target().Name
-		r.holdAll(rollout.WaitRejected)
-		r.block("Rejected", "The revision was rejected: change the template, or delete the RolloutApproval with the rejection.")
+		r.holdRejected()
 	default:
 		r.roll()
 	}

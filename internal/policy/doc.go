@@ -47,6 +47,8 @@
 //
 //   - Approve, Promote and Retry have no effect before. Else a new leader that does not find the state would count the decision again.
 //   - A Retry begins the attempt that its state names, so it begins the same one for each leader. What the status has of an earlier attempt does not count then.
+//   - A Reject is about the revision, and has its effect under each policy that applies to the set: a policy with another name may take over. All other decisions are about the
+//     policy that they name.
 //   - Reject and Undo have their effect at once, also while no state can be stored: they let no node get the target. An Undo has effect on the attempt that its state
 //     names. A Retry gets no state before that of each earlier Undo is stored, so an Undo does not end the attempt that the Retry begins. While neither status
 //     can be written, a new leader cannot distinguish an earlier Undo or Reject from a new one: it has its effect again if its revision becomes the target again.

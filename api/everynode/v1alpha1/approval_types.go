@@ -46,7 +46,7 @@ type RolloutApprovalList struct {
 //
 // +kubebuilder:validation:XValidation:rule="!(self.decision in ['Approve', 'Promote']) || has(self.wave) && size(self.wave) > 0",message="the decisions Approve and Promote need a wave"
 type RolloutApprovalSpec struct {
-	// Policy is the name of the RolloutPolicy, in the same namespace.
+	// Policy is the name of the RolloutPolicy, in the same namespace. The decision Reject also counts under each other policy of the daemon set.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Policy string `json:"policy"`

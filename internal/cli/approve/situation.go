@@ -212,7 +212,7 @@ func (s *situation) alreadyOf(wave string) string {
 func (s *situation) earlier(decision v1alpha1.Decision, wave string) *v1alpha1.RolloutApproval {
 	for i := range s.approvals {
 		a := &s.approvals[i]
-		about := a.Spec.Policy == s.policy.Typed.Name && a.Spec.Set == s.set.Name() && a.Spec.Revision == s.status.TargetRevision
+		about := (a.Spec.Policy == s.policy.Typed.Name || decision == v1alpha1.Reject) && a.Spec.Set == s.set.Name() && a.Spec.Revision == s.status.TargetRevision
 		once := decision == v1alpha1.Retry || decision == v1alpha1.UndoRollout // it has no effect any more once the manager has judged it
 		counts := a.Status.State == "" || !once && s.valid(a)
 		if about && counts && a.DeletionTimestamp == nil && a.Spec.Decision == decision && (wave == "" || a.Spec.Wave == wave) {

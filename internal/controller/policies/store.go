@@ -82,10 +82,17 @@ func (a *approval) known(of *entry) (object v1alpha1.RolloutApproval, stored boo
 	return object, of.remembers(a)
 }
 
-// concerns reports whether an approval is about a set and one of these policies.
+// concerns reports whether an approval is about a set and one of these policies. A rejection counts under each of them.
 func (a *approval) concerns(set policy.Set, policies []*policy.Policy) bool {
 	spec := &a.object.Spec
-	return spec.Set == set.Name && slices.ContainsFunc(policies, func(p *policy.Policy) bool { return p.Name == spec.Policy })
+	switch {
+	case spec.Set != set.Name:
+		return false
+	case spec.Decision == v1alpha1.Reject && a.object.Status.State != v1alpha1.ApprovalVoid:
+		return true
+	default:
+		return slices.ContainsFunc(policies, func(p *policy.Policy) bool { return p.Name == spec.Policy })
+	}
 }
 
 // remembers reports whether the status of a policy has the state of an approval.

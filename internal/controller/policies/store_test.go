@@ -284,6 +284,27 @@ func TestApprovalsAreJudged(t *testing.T) {
 	}
 }
 
+// TestARejectionUnderAnotherPolicy: a rejection also counts under another policy of the set, and its state is stored although its own policy is gone. No other decision does.
+func TestARejectionUnderAnotherPolicy(t *testing.T) {
+	decision := func(name, decision, of string) *unstructured.Unstructured {
+		return object(v1alpha1.KindApproval, name, map[string]any{"policy": "gone", "set": of, "revision": "r", "decision": decision})
+	}
+	old := decision("old", "Reject", "agents")
+	old.Object["status"] = map[string]any{"state": "Void"}
+	b := newBench(t, nil, agentsPolicy(), old, decision("yes", "Approve", "agents"), decision("other", "Reject", "others"), decision("no", "Reject", "agents"))
+	b.until("the rejection is read", func() bool { return len(b.Of(agents).Approvals) > 0 })
+	judged := b.Of(agents).Approvals
+	if len(judged) != 1 || judged[0].Name != "no" {
+		t.Fatalf("%+v", judged)
+	}
+	judged[0].Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalValid, TargetNumber: 3}
+	b.Report(agents, nil, nil, judged)
+	b.until("the state is written", func() bool {
+		state, _, _ := unstructured.NestedString(b.stored(v1alpha1.ResourceApprovals, "no"), "status", "state")
+		return state == "Valid"
+	})
+}
+
 // TestAnApprovalThatIsRefused: the state of an approval that a webhook refuses to write keeps neither that of others nor the status of the policy from being
 // written. The status remembers it, so the next manager does not count the decision again.
 func TestAnApprovalThatIsRefused(t *testing.T) {

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
+)
+
+// TestRejectedUnderAnotherPolicy: a policy that takes over from another one does not roll out the revision that a user has rejected, until the rejection is deleted.
+func TestRejectedUnderAnotherPolicy(t *testing.T) {
+	renamed := read(t, "waves: [{name: some, nodes: {count: 3}}]")
+	renamed.Name = "all-agents"
+	reject := func(w *world) {
+		w.approve("no", "", "v2", v1alpha1.Reject)
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseRejected, "")
+	}
+	conflict := func(w *world) {
+		before := w.last
+		w.policies = append([]*policy.Policy{renamed}, w.policies...)
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseStalled, "")
+		w.last = policy.InConflict(w.last, nil, before)
+	}
+	for name, replace := range map[string]func(w *world){
+		"both applied": func(w *world) {
+			reject(w)
+			conflict(w)
+		},
+		"the first one was deleted before": func(w *world) {
+			reject(w)
+			w.last = nil
+		},
+		"rejected while both applied": func(w *world) {
+			conflict(w)
+			w.approve("no", "", "v2", v1alpha1.Reject)
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseStalled, "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, soak: 10m}]")
+			w.pass(0)
+			w.want("a", v1alpha1.PhaseRolling, "canary")
+			replace(w)
+			w.policies = []*policy.Policy{renamed}
+			w.lead()
+			for range 3 {
+				w.pass(time.Second)
+				w.want("", v1alpha1.PhaseRejected, "")
+			}
+			if got := w.last.Blocking[0].Message; !strings.Contains(got, "delete rolloutapproval/no, which names the policy agents.") {
+				t.Error(got)
+			}
+			w.approvals = nil
+			w.pass(time.Second)
+			w.want("bc", v1alpha1.PhaseRolling, "some")
+		})
+	}
+}
+
+// TestOtherDecisionsUnderAnotherPolicy: an approval of a wave counts only for the policy that it names, and a rejection that names another policy gets no state while it is not about the
+// revision of the template.
+func TestOtherDecisionsUnderAnotherPolicy(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, after: [{type: Approval}]}]")
+	w.policies[0].Name = "all-agents"
+	w.pass(0)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+	w.approve("yes", "canary", "v2", v1alpha1.Approve)
+	w.approve("no", "", "v1", v1alpha1.Reject)
+	for range 3 {
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
+	}
+	for _, a := range w.approvals {
+		if a.Status.State != "" {
+			t.Errorf("%s: %+v", a.Name, a.Status)
+		}
+	}
+}
