@@ -278,15 +278,22 @@ func NotServed(because, remedy string) v1alpha1.Blocking {
 
 // Idle returns the status of a set without a decision, and why there is none: its specification is invalid, or requests no update.
 // It keeps the data of the last status (nil if there is none) that later decisions need: without this data,
-// marks can only hold nodes.
+// marks can only hold nodes, and other nodes could take the places of those that are gone.
 func Idle(set Set, last *v1alpha1.SetStatus, why v1alpha1.Blocking) *v1alpha1.SetStatus {
 	st := &v1alpha1.SetStatus{
 		APIVersion: set.APIVersion(), Name: set.Name, Enforcement: v1alpha1.EnforcementNone, Phase: v1alpha1.PhaseStalled, Blocking: []v1alpha1.Blocking{why},
 	}
-	if last != nil {
-		st.CommittedRevision, st.CommittedDigest, st.TargetRevision, st.TargetNumber = last.CommittedRevision, last.CommittedDigest, last.TargetRevision, last.TargetNumber
-		st.UID, st.ObservedGeneration, st.Attempt = last.UID, last.ObservedGeneration, last.Attempt
-		st.Failure, st.RejectedRevision, st.NotReadyBefore = last.Failure, last.RejectedRevision, last.NotReadyBefore
-	}
+	keep(st, last)
 	return st
+}
+
+// keep takes from the last status (nil if there is none) what later decisions need, also those of another manager. The slices are shared.
+func keep(st, last *v1alpha1.SetStatus) {
+	if last == nil {
+		return
+	}
+	st.CommittedRevision, st.CommittedDigest, st.TargetRevision, st.TargetNumber = last.CommittedRevision, last.CommittedDigest, last.TargetRevision, last.TargetNumber
+	st.UID, st.ObservedGeneration, st.Attempt = last.UID, last.ObservedGeneration, last.Attempt
+	st.Failure, st.RejectedRevision, st.NotReadyBefore = last.Failure, last.RejectedRevision, last.NotReadyBefore
+	st.StartedAt, st.LastStart, st.Waves, st.Analyses = last.StartedAt, last.LastStart, last.Waves, last.Analyses
 }
