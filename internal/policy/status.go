@@ -287,6 +287,18 @@ func Idle(set Set, last *v1alpha1.SetStatus, why v1alpha1.Blocking) *v1alpha1.Se
 	return st
 }
 
+// Unwritten returns the status of a set while the API server refuses the ControllerRevision of its template, and nil if its policy controls nothing. because is the answer. It keeps
+// the data of the last status, which is about another template: the rollout has not begun.
+func Unwritten(set Set, of *rollout.Set, last *v1alpha1.SetStatus, because string) *v1alpha1.SetStatus {
+	if enforcement(of) == v1alpha1.EnforcementNone {
+		return nil
+	}
+	st := Idle(set, last, v1alpha1.Blocking{Reason: "RevisionRefused", Message: fmt.Sprintf("The ControllerRevision of the template could not be written, so its rollout does not begin: %s. "+
+		"Let the API server accept it, or change the template.", because)})
+	st.Enforcement = enforcement(of)
+	return st
+}
+
 // keep takes from the last status (nil if there is none) what later decisions need, also those of another manager. The slices are shared.
 func keep(st, last *v1alpha1.SetStatus) {
 	if last == nil {

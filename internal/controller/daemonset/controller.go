@@ -400,6 +400,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		err = errors.Join(err, applyErr, p.writeMarks(ctx, h, &allowed), p.revert(ctx, h, &allowed))
 	} else {
 		report.Failure = errors.Join(onlyRefused(historyErr), onlyRefused(claimErr))
+		p.reportUnwritten(&allowed, &snapshot.Set, historyErr)
 	}
 	p.recordFailure(claimErr, base.ReasonFailedAdopt)
 	p.recordFailure(historyErr, base.ReasonFailedRevision)

@@ -304,6 +304,14 @@ func (p *pass) reportGoverned(out *policy.Result, plan *rollout.Plan) {
 	}
 }
 
+// reportUnwritten lets the policy report that the revision of the template is refused: no decision can report anything of a revision without a name. While policies are in conflict, they
+// report that.
+func (p *pass) reportUnwritten(out *policy.Result, set *rollout.Set, err error) {
+	if err = onlyRefused(err); err != nil && out.Status == nil && len(p.rules.Policies) == 1 {
+		out.Status = policy.Unwritten(policyinput.SetOf(p.w), set, p.lastGoverned(), err.Error())
+	}
+}
+
 // reportBlocked reports a set that Everynode does not manage because of another controller of its dialect,
 // unless its policy already has a status of the set, from which the loop continues later.
 func (c *Controller) reportBlocked(key clustercache.Key, w *dialect.Workload) {
