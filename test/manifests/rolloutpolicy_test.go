@@ -125,6 +125,45 @@ func TestDurationsThatAreRefused(t *testing.T) {
 	}
 }
 
+// TestMistakesAreRefused: what would only stall a policy later is refused when it is written, and what the manager can follow is accepted.
+func TestMistakesAreRefused(t *testing.T) {
+	d := policyDefinition(t)
+	const (
+		percents = "percentages include the nodes of earlier waves, so each nodes.percent without a selector must be higher than those before it"
+		fields   = "must have the five fields of cron, such as 0 22 * * 1-5: minute, hour, day of month, month, day of week"
+		window   = "windows: [{duration: 1h, schedule: %q}]"
+		waves    = "waves: [{name: a, nodes: {%s}}, {name: b, nodes: {%s}}, {name: c, nodes: {%s}}]"
+	)
+	for _, c := range []struct{ spec, path, message string }{
+		{fmt.Sprintf(waves, "percent: 10", "percent: 50", "percent: 20"), "spec.waves", percents},
+		{fmt.Sprintf(waves, "percent: 50", "count: 3", "percent: 20"), "spec.waves", percents},
+		{fmt.Sprintf(waves, "percent: 20", "count: 3", "percent: 20"), "spec.waves", percents},
+		{fmt.Sprintf(waves, "percent: 10", "percent: 20", "percent: 50"), "", ""},
+		{fmt.Sprintf(waves, "percent: 9", "percent: 10", "percent: 100"), "", ""},
+		{fmt.Sprintf(waves, "count: 50", "percent: 20", "count: 1"), "", ""},
+		{fmt.Sprintf(waves, "percent: 50", "percent: 20, selector: {matchLabels: {a: b}}", "percent: 60"), "", ""},
+		{fmt.Sprintf(waves, "percent: 50, selector: {matchLabels: {a: b}}", "percent: 20", "percent: 50"), "", ""},
+		{fmt.Sprintf(window, "0 22 * *"), "spec.windows[0].schedule", fields},
+		{fmt.Sprintf(window, "0 0 22 * * *"), "spec.windows[0].schedule", fields},
+		{fmt.Sprintf(window, "TZ=UTC 0 22 * * *"), "spec.windows[0].schedule", fields},
+		{fmt.Sprintf(window, "@every 1h"), "spec.windows[0].schedule", fields},
+		{fmt.Sprintf(window, " "), "spec.windows[0].schedule", fields},
+		{fmt.Sprintf(window, "0 22 * * *"), "", ""},
+		{fmt.Sprintf(window, " 0,30  22-23/2 * jan\tMon-Fri "), "", ""},
+		{fmt.Sprintf(window, "0\u00a022 * * *"), "", ""},
+		{fmt.Sprintf(window, "@daily"), "", ""},
+		{fmt.Sprintf(window, "@midnight"), "", ""},
+	} {
+		errs := d.creates(t, written(t, c.spec))
+		switch {
+		case c.path == "" && len(errs) > 0:
+			t.Errorf("%s: %v", c.spec, errs.ToAggregate())
+		case c.path != "" && (len(errs) != 1 || errs[0].Field != c.path || errs[0].Detail != c.message):
+			t.Errorf("%s: %v, want %s: %s", c.spec, errs.ToAggregate(), c.path, c.message)
+		}
+	}
+}
+
 // TestManyDurationsAreAccepted: the rules of a policy that is as large as it can be cost less than an API server allows.
 func TestManyDurationsAreAccepted(t *testing.T) {
 	d := policyDefinition(t)
@@ -151,6 +190,8 @@ func TestStoredPoliciesStayEditable(t *testing.T) {
 	d := policyDefinition(t)
 	const (
 		never    = "windows: [{schedule: 0 22 * * *, duration: 0s}, {schedule: 0 3 * * *, duration: 1h}]"
+		short    = "windows: [{schedule: 0 22 * *, duration: 1h}]"
+		fewer    = "waves: [{name: a, nodes: {percent: 50}}, {name: b, nodes: {percent: 20}}]"
 		reminder = "waves: [{name: a, nodes: {count: 1}, after: [{type: Approval, remindAfter: 1ms}]}]"
 	)
 	for _, change := range []struct {
@@ -162,6 +203,11 @@ func TestStoredPoliciesStayEditable(t *testing.T) {
 		{never, "windows: [{schedule: 0 3 * * *, duration: 1h}]", nil},
 		{never, never + ", unreachableAfter: 1d", []string{"spec.unreachableAfter"}},
 		{"windows: [{schedule: 0 3 * * *, duration: 1h}]", never, []string{"spec.windows[0].duration"}},
+		{short, short + ", suspend: true", nil},
+		{short, strings.Replace(short, "1h", "2h", 1), []string{"spec.windows[0].schedule"}},
+		{fewer, fewer + ", suspend: true", nil},
+		{fewer, strings.Replace(fewer, "20", "60", 1), nil},
+		{"suspend: true", fewer, []string{"spec.waves"}},
 		{reminder, reminder + ", suspend: true", nil},
 		{"suspend: true", reminder, []string{"spec.waves[0].after[0].remindAfter"}},
 	} {

@@ -84,6 +84,7 @@ type RolloutPolicySpec struct {
 	// remaining. Without waves, all nodes form this wave.
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.filter(w, has(w.nodes.percent) && !has(w.nodes.selector)).map(w, w.nodes.percent).isSorted() && self.all(w, !has(w.nodes.percent) || has(w.nodes.selector) || self.exists_one(u, has(u.nodes.percent) && !has(u.nodes.selector) && u.nodes.percent == w.nodes.percent))",message="percentages include the nodes of earlier waves, so each nodes.percent without a selector must be higher than those before it"
 	// +listType=map
 	// +listMapKey=name
 	Waves []Wave `json:"waves,omitempty"`
@@ -355,6 +356,7 @@ type Window struct {
 	// reports the condition Stalled, and no update starts.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches(r'^@[a-z]+$|^[\\s\\pZ]*[^\\s\\pZ]+([\\s\\pZ]+[^\\s\\pZ]+){4}[\\s\\pZ]*$')",message="must have the five fields of cron, such as 0 22 * * 1-5: minute, hour, day of month, month, day of week"
 	Schedule string `json:"schedule"`
 
 	// Duration is how long the window is open: more than 0s, and at most 744h.
