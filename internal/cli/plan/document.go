@@ -5,7 +5,9 @@ package plan
 import (
 	"time"
 
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/plan"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // The kind of the document.
@@ -111,7 +113,7 @@ func (f *prediction) document(warnings []Warning, diff string) *Document {
 		Set: f.named.String(), Namespace: f.named.Namespace(),
 		Revision: f.after, CurrentRevision: f.before,
 		Edit: f.edit, Tried: f.by,
-		Nodes: nodesOf(f.result), Counts: f.result.Count(),
+		Nodes: f.outcomes(), Counts: f.result.Count(),
 		Budget: Budget{
 			Limit: f.result.Limit, Of: "unavailable", Waves: f.result.Waves(), MostAtOnce: f.result.MostAtOnce,
 			MostDown: f.result.MostDown, DownNow: f.result.DownBefore,
@@ -135,9 +137,10 @@ func (f *prediction) document(warnings []Warning, diff string) *Document {
 	return d
 }
 
-func nodesOf(r plan.Result) []Node {
-	nodes := make([]Node, len(r.Nodes))
-	for i, n := range r.Nodes {
+// outcomes returns the outcome for each node.
+func (f *prediction) outcomes() []Node {
+	nodes, cause := make([]Node, len(f.result.Nodes)), f.cause()
+	for i, n := range f.result.Nodes {
 		nodes[i] = Node{
 			Name: n.Name, Verdict: n.Verdict, Wave: n.Wave,
 			Reason: n.Reason.String(), Detail: n.Detail.String(), Message: message(n),
@@ -148,8 +151,20 @@ func nodesOf(r plan.Result) []Node {
 				nodes[i].End = text(n.End)
 			}
 		}
+		if cause != "" && n.Reason == rollout.WaitPolicy {
+			nodes[i].Message = cause
+		}
 	}
 	return nodes
+}
+
+// cause is why nodes wait for the rollout policy at the end of the plan, as the status of the set shows it; empty if nothing more than the sentence of the verdict is known.
+func (f *prediction) cause() string {
+	e := inspect.Evaluation{View: f.view, Governance: f.governance}
+	if f.governor != nil && f.governor.last != nil {
+		e.Governance.Now, e.Governance.Stored = f.governor.last, nil
+	}
+	return e.Cause(rollout.WaitPolicy)
 }
 
 // message returns the reason for the verdict of a node, as a sentence without a capital letter and a full stop.

@@ -60,6 +60,7 @@ func TestPlanUnderAPolicy(t *testing.T) {
 		"policy-pace":       {policyOf(zones), edit},
 		"policy-suspended":  {policyOf("  suspend: true\n" + threeWaves), edit},
 		"policy-empty-wave": {policyOf("  waves: [{name: none, nodes: {selector: {matchLabels: {x: \"y\"}}}}]\n"), edit},
+		"policy-invalid":    {policyOf("  windows: [{schedule: \"0 22 * *\", duration: 1h}]\n" + threeWaves), edit},
 		"policy-no-nodes": {policyOf("  waves:\n  - {name: canary, nodes: {count: 1}, soak: 30m}\n  - {name: tenth, nodes: {percent: 10}, soak: 1h, after: [{type: Approval}]}\n" +
 			"  - {name: again, nodes: {selector: {matchLabels: {kubernetes.io/hostname: node-1}}}, soak: 10m}\n"), edit},
 		"policy-spread":    {policyOf(strings.Replace(threeWaves, "count: 1", "count: 1, spreadBy: [kubernetes.io/hostname, zonee]", 1)), edit},

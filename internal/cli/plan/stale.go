@@ -66,7 +66,7 @@ func (d *Document) holds(f *prediction) error {
 			return stale("%s", why)
 		}
 	}
-	differ := d.differences(nodesOf(f.result))
+	differ := d.differences(f.outcomes())
 	if len(differ) == 0 {
 		return nil
 	}
