@@ -144,6 +144,7 @@ func (e *Estimate) text() string {
 
 // interval is two durations as one text.
 func interval(low, high string) string {
+	low, high = span(low), span(high)
 	if low == high || high == "" {
 		return low
 	}

@@ -27,6 +27,9 @@ type Policy struct {
 	File bool `json:"file,omitempty"`
 	// Waves has an entry for each wave of the specification, also for one without nodes, and for the remaining nodes if there are any.
 	Waves []PolicyWave `json:"waves"`
+	// Waits are the times in which updates wait for a window or a freeze, and Pace is how fast they start; nil without limits.
+	Waits []PolicyWait `json:"waits,omitempty"`
+	Pace  *PolicyPace  `json:"pace,omitempty"`
 	// Alerts reports whether alerts can hold the rollout. The times assume that none does.
 	Alerts bool `json:"alerts,omitempty"`
 	// Failure defines how the policy judges the new revision, and what it does after a failure; nil if it does not judge it.
@@ -74,6 +77,8 @@ type governor struct {
 	waves            []waveTimes
 	last             *v1alpha1.SetStatus
 	places           []int
+	// closed are the times in which updates wait for a window or a freeze.
+	closed []closedTime
 	// watch contains the observations of nodes from the last decision. reached are the nodes that have had the
 	// new revision, failure is its failure, failedAt when it failed, undone reports whether nodes then return to the
 	// committed one, and back is when all have it.
@@ -249,6 +254,7 @@ func (g *governor) observe(now rollout.Time) {
 // Decided implements plan.Governor.
 func (g *governor) Decided(s *rollout.Snapshot, p *rollout.Plan) {
 	g.seeFailure(s)
+	g.seeWaits(s.Now, p.Verdicts)
 	if g.last != nil && policy.Started(p) {
 		g.last.LastStart = policy.Moment(s.Now)
 	}
@@ -273,6 +279,7 @@ func (f *prediction) foresee() *Policy {
 		return nil
 	}
 	out := &Policy{Name: g.in.Policies[0].Name, File: f.policy != nil, Waves: []PolicyWave{}, Alerts: g.in.Policies[0].Alerts != nil}
+	out.Waits, out.Pace = g.waits(), paceOf(g.in.Policies[0])
 	if rules := g.in.Policies[0].Failure; rules != nil {
 		out.Failure = judgement(rules)
 	}
@@ -364,17 +371,25 @@ func doneOr(done bool, now time.Time, after string) string {
 	return when(metav1.NewTime(now), after)
 }
 
-// when is a time that a person reads. The day of the week is enough for the next days only.
+// when is a time that a person reads, after how long and at what time.
 func when(now metav1.Time, after string) string {
+	if at := moment(now, after); at != "" {
+		return span(after) + " (" + at + ")"
+	}
+	return "-"
+}
+
+// moment is the time after a duration; empty without one. The day of the week is enough for the next days only.
+func moment(now metav1.Time, after string) string {
 	d, err := time.ParseDuration(after)
 	if err != nil {
-		return "-"
+		return ""
 	}
 	layout := "Mon 15:04 MST"
 	if d >= 6*24*time.Hour {
 		layout = "2006-01-02 15:04 MST"
 	}
-	return after + " (" + now.Add(d).UTC().Format(layout) + ")"
+	return now.Add(d).UTC().Format(layout)
 }
 
 // policy prints the waves of the policy.
@@ -396,11 +411,15 @@ func (s *screen) policy(p *Policy, now time.Time) {
 		rows := [][]string{{"WAVE", "NODES", "START", "COMPLETE", "SOAK", "END", "NAMES"}}
 		for _, w := range p.Waves {
 			rows = append(rows, []string{
-				w.Name, fmt.Sprint(len(w.Nodes)), w.startOr(now), doneOr(w.Completed, now, w.Complete), cmp.Or(w.Soak, "-"),
+				w.Name, fmt.Sprint(len(w.Nodes)), w.startOr(now), doneOr(w.Completed, now, w.Complete), cmp.Or(span(w.Soak), "-"),
 				doneOr(w.Passed, now, w.End), cmp.Or(names(w.Nodes), "-"),
 			})
 		}
 		s.columns(rows)
+	}
+	s.waits(p.Waits, now)
+	if p.Pace != nil {
+		s.line("%s", p.Pace.text())
 	}
 	for _, w := range p.Waves {
 		if w.Approval {

@@ -114,7 +114,7 @@ func (s *screen) nodes(d *Document) {
 	s.line("")
 	rows := [][]string{{"NODE", "VERDICT", "BATCH", "START", "END", "WHY"}}
 	for _, n := range d.Nodes {
-		rows = append(rows, []string{n.Name, string(n.Verdict), batch(n.Wave), cmp.Or(n.Start, "-"), cmp.Or(n.End, "-"), n.Message})
+		rows = append(rows, []string{n.Name, string(n.Verdict), batch(n.Wave), cmp.Or(span(n.Start), "-"), cmp.Or(span(n.End), "-"), n.Message})
 	}
 	s.columns(rows)
 }
@@ -169,9 +169,9 @@ func (s *screen) batches(d *Document) {
 // starts is when the first of the nodes starts; under a policy, the others may follow much later, so it also says when the last one does.
 func (r *row) starts(policy bool) string {
 	if policy && r.last != r.start {
-		return r.start + " to " + r.last
+		return span(r.start) + " to " + span(r.last)
 	}
-	return cmp.Or(r.start, "-")
+	return cmp.Or(span(r.start), "-")
 }
 
 // group groups the nodes in the order of their batches, without those on which nothing happens. Nodes that do not start

@@ -195,7 +195,7 @@ func (s *screen) whatIf(w *WhatIf) {
 	s.line("If containers of the new revision crash on %s:", names(w.Failed))
 	switch {
 	case w.Message != "":
-		s.line("  The revision fails in wave %s after %s. %s", options.Printable(w.Wave), w.At, options.Printable(w.Message))
+		s.line("  The revision fails in wave %s after %s. %s", options.Printable(w.Wave), span(w.At), options.Printable(w.Message))
 	case w.Judged:
 		s.line("  The rollout policy does not let the revision fail for that.")
 	default:
@@ -204,7 +204,7 @@ func (s *screen) whatIf(w *WhatIf) {
 	s.line("  It reaches %s: %s.", count(len(w.Reached)), names(w.Reached))
 	switch {
 	case w.Back != "":
-		s.line("  The nodes return to the committed revision. The last one has it after %s.", w.Back)
+		s.line("  The nodes return to the committed revision. The last one has it after %s.", span(w.Back))
 	case w.Holds != "":
 		s.line("  The nodes do not return: %s", options.Printable(w.Holds))
 	case w.Action == v1alpha1.FailurePause:
