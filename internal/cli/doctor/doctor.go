@@ -122,6 +122,8 @@ type installation struct {
 	// ours and foreign report whether there are CRDs of Everynode, and of another project; hidden whether one
 	// cannot be read.
 	ours, foreign, hidden bool
+	// unhooked reports whether there are no webhooks of the dialect kruise, and it is not known whether the manager serves it.
+	unhooked bool
 }
 
 // servesKruise reports whether the manager serves the dialect kruise, as far as can be determined.

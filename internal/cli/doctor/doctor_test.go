@@ -285,6 +285,20 @@ func TestScreens(t *testing.T) {
 		}, change: func(i *installation) {
 			i.url, i.certificate = "https://192.0.2.1:9443", nil
 		}},
+		// A manager that is no Deployment of this cluster may serve other dialects, and then needs no webhooks.
+		"outside-policy": {adjust: func(c *fakecluster.Cluster) {
+			takeOut(t, c)
+			admission := c.Kubernetes.AdmissionregistrationV1()
+			for _, err := range []error{
+				admission.MutatingWebhookConfigurations().Delete(t.Context(), "everynode-mutating", metav1.DeleteOptions{}),
+				admission.ValidatingWebhookConfigurations().Delete(t.Context(), "everynode-validating", metav1.DeleteOptions{}),
+				c.Kubernetes.CoreV1().Secrets(system).Delete(t.Context(), "everynode-webhook-certs", metav1.DeleteOptions{}),
+			} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, change: func(i *installation) { i.url = "https://192.0.2.1:9443" }},
 		"outside-silent": {adjust: func(c *fakecluster.Cluster) { takeOut(t, c) }, change: func(i *installation) {
 			i.url, i.renewed = "https://192.0.2.1:9443", fakecluster.Now().Add(-28*time.Second)
 		}},

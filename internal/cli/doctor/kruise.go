@@ -109,12 +109,17 @@ func (p *installation) webhooks(ctx context.Context) []Finding {
 	for i := range m.Webhooks {
 		defaulting = append(defaulting, m.Webhooks[i].ClientConfig)
 	}
+	v, validatingErr := admission.ValidatingWebhookConfigurations().Get(ctx, validating, metav1.GetOptions{})
+	if p.manager == nil && apierrors.IsNotFound(err) && apierrors.IsNotFound(validatingErr) {
+		p.unhooked = true
+		return []Finding{warning("if the manager serves kruise, apply what the dialect needs (config/kruise, or the chart)",
+			"there are no webhooks of the dialect kruise, and it is not known whether the manager serves it: if it does, Advanced DaemonSets get no defaults and are not validated")}
+	}
 	findings = append(findings, p.configuration(hookKind{mutating, "mutatingwebhookconfigurations", "Advanced DaemonSets get no defaults"}, defaulting, err))
-	v, err := admission.ValidatingWebhookConfigurations().Get(ctx, validating, metav1.GetOptions{})
 	for i := range v.Webhooks {
 		checking = append(checking, v.Webhooks[i].ClientConfig)
 	}
-	findings = append(findings, p.configuration(hookKind{validating, "validatingwebhookconfigurations", "Advanced DaemonSets are not validated"}, checking, err))
+	findings = append(findings, p.configuration(hookKind{validating, "validatingwebhookconfigurations", "Advanced DaemonSets are not validated"}, checking, validatingErr))
 	// Webhooks with a URL have no Service. The manager may not read endpoints: inside, an answer shows that there are some.
 	byURL := slices.ContainsFunc(slices.Concat(defaulting, checking), func(c admissionv1.WebhookClientConfig) bool { return c.URL != nil })
 	if !p.settings.outside && !byURL && !p.inside {
@@ -171,8 +176,11 @@ func (p *installation) endpoints(ctx context.Context) Finding {
 const expiryWarning = 30 * 24 * time.Hour
 
 func (p *installation) certificate(ctx context.Context) []Finding {
-	if !p.servesKruise() {
+	switch {
+	case !p.servesKruise():
 		return p.servedUnknown()
+	case p.unhooked:
+		return nil
 	}
 	s, err := p.c.Kubernetes.CoreV1().Secrets(p.namespace).Get(ctx, secret, metav1.GetOptions{})
 	switch {
