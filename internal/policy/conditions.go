@@ -187,8 +187,8 @@ func (p *Policy) Settled(s *v1alpha1.SetStatus) bool {
 		return passes(s)
 	case v1alpha1.PhaseWaitingForApproval:
 		return true
-	case v1alpha1.PhaseWaitingForWindow: // between two waves
-		return !slices.ContainsFunc(s.Waves, func(w v1alpha1.WaveStatus) bool {
+	case v1alpha1.PhaseWaitingForWindow: // between two waves, and not while nodes return to the committed revision
+		return s.TargetRevision != s.CommittedRevision && !slices.ContainsFunc(s.Waves, func(w v1alpha1.WaveStatus) bool {
 			return w.Phase != v1alpha1.WavePassed && w.Phase != v1alpha1.WavePending
 		})
 	default:

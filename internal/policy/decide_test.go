@@ -148,9 +148,10 @@ func TestUndoByTheUserSkipsWaves(t *testing.T) {
 	w.s.Set.Update, w.s.Revisions[0].Number = 0, 3
 	w.pass(0)
 	w.want("", v1alpha1.PhaseUndoing, "")
-	if b := w.out.Status.Blocking; len(b) != 1 || b[0].Reason != "Window" || !strings.Contains(b[0].Message, "spec.undo.ignoreWindows") || !slices.Contains(w.events, policy.ReasonRolloutUndone) {
+	if b := w.out.Status.Blocking; len(b) != 1 || b[0].Reason != "Window" || b[0].Message != "No window is open, so no node returns: set spec.undo.ignoreWindows to let them return now." || !slices.Contains(w.events, policy.ReasonRolloutUndone) {
 		t.Error(b, w.events)
 	}
+	w.opens("2028-01-01T00:00:00Z")
 	w.policies[0].Undo.IgnoreWindows = true
 	w.pass(0)
 	w.want("abc", v1alpha1.PhaseUndoing, "")
@@ -469,16 +470,4 @@ func TestPodThatFailedWhileNobodyLooked(t *testing.T) {
 	w.want("", v1alpha1.PhaseSoaking, "canary")
 	w.pass(time.Second)
 	w.want("bcdefghij", v1alpha1.PhaseRolling, "remaining")
-}
-
-// TestNodesThatComeBackWaitForAWindow: a node that was left out of a rollout does not get its revision outside of the windows when it is back.
-func TestNodesThatComeBackWaitForAWindow(t *testing.T) {
-	w := newWorld(t, "windows: [{schedule: '0 0 1 1 *', duration: 1s}]")
-	w.s.Set.Update = 0
-	w.put("a", 1, true)
-	w.pass(0)
-	w.want("", v1alpha1.PhaseRolling, "")
-	w.policies[0].Windows = nil
-	w.pass(0)
-	w.want("a", v1alpha1.PhaseRolling, "")
 }

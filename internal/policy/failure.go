@@ -334,7 +334,15 @@ func (r *run) windowsOfUndo() {
 	if kind, until := r.p.closed(r.s.Now); kind != rollout.NotEvaluated && !r.p.Undo.IgnoreWindows {
 		r.holdReleased(kind)
 		r.wakeAt(until)
-		r.block(blockedWindow, "No window is open, or a freeze is active, so no node returns: set spec.undo.ignoreWindows to let them return now.")
+		why, action := "No window is open", v1alpha1.ActionOpenWindow
+		if kind == rollout.WaitFreeze {
+			why, action = "A freeze is active", v1alpha1.ActionEndFreeze
+		}
+		r.block(blockedWindow, why+", so no node returns: set spec.undo.ignoreWindows to let them return now.")
+		r.next(action, until)
+		if r.out.Status.Phase == v1alpha1.PhaseRolling {
+			r.out.Status.Phase = v1alpha1.PhaseWaitingForWindow
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ func (r *run) settle() {
 		r.blockSuspended()
 	case undone && r.target().Name == r.in.Last.CommittedRevision:
 		st.Phase = v1alpha1.PhaseUndoing
-	case others > 0 || going > 0 && r.last != nil && r.last.Phase == v1alpha1.PhaseRolling:
+	case others > 0 || going > 0 && r.last != nil && (r.last.Phase == v1alpha1.PhaseRolling || r.last.Phase == v1alpha1.PhaseWaitingForWindow):
 		st.Phase = v1alpha1.PhaseRolling
 	default:
 		st.Phase = v1alpha1.PhaseComplete // a pod that is not available for another reason is not a rollout
