@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -132,7 +133,7 @@ func (p *Policy) stalled(sets []v1alpha1.SetStatus) (message, reason string) {
 		}
 	}
 	if names := p.missing(sets); len(names) > 0 {
-		return fmt.Sprintf("The manager serves no %s: create it, start the manager with the dialect that serves it, or change spec.targets.", strings.Join(names, ", ")), "TargetMissing"
+		return fmt.Sprintf("There is no %s that the manager serves: create it, start the manager with the dialect that serves it, or change spec.targets.", strings.Join(names, " and no ")), "TargetMissing"
 	}
 	if len(sets) == 0 {
 		return "The targets select no daemon set: change spec.targets, or label a daemon set.", "TargetMissing"
@@ -152,12 +153,25 @@ func active(p *Policy, sets []v1alpha1.SetStatus) string {
 		if s.Wave != "" {
 			text += " in wave " + s.Wave
 		}
+		text += frozen(s)
 		parts = append(parts, text)
 	}
 	if len(parts) > 0 {
 		parts = append(parts, withoutNodes(sets)...)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// frozen says that a freeze is what a set in the phase WaitingForWindow waits for; empty if it is a window.
+func frozen(s *v1alpha1.SetStatus) string {
+	switch {
+	case s.Phase != v1alpha1.PhaseWaitingForWindow || s.Next == nil || s.Next.Action != v1alpha1.ActionEndFreeze:
+		return ""
+	case s.Next.At == nil:
+		return ", because a freeze is active that has no end in sight"
+	default:
+		return ", because a freeze is active until " + s.Next.At.UTC().Format(time.RFC3339)
+	}
 }
 
 // withoutNodes describes the waves of the specification that have no nodes, for example because earlier waves have them all: nothing is observed there.

@@ -95,6 +95,7 @@ func TestWavesThatCannotBe(t *testing.T) {
 		"waves: [{name: a, nodes: {percent: 50}}, {name: b, nodes: {percent: 10}}]": "spec.waves[1].nodes.percent: 10 is not more than 50, the percentage of an earlier wave: " +
 			"percentages include earlier waves, so this wave would have no nodes",
 		"waves: [{name: a, nodes: {percent: 50}}, {name: b, nodes: {percent: 50, selector: {matchLabels: {pool: b}}}}]": "",
+		"windows: [{schedule: 0 0 31 2 *, duration: 1h}]":                                                               `spec.windows[0]: the schedule "0 0 31 2 *" names no day that exists: change its day of month, or its month`,
 		"order: {topologyKey: bad key, domains: OneAtATime}":                                                            `spec.order.topologyKey: "bad key" is not the key of a label: `,
 		"waves: [{name: a, nodes: {count: 3, spreadBy: [zone, a b]}}]":                                                  `spec.waves[0].nodes.spreadBy[1]: "a b" is not the key of a label: `,
 	} {
@@ -105,13 +106,30 @@ func TestWavesThatCannotBe(t *testing.T) {
 	}
 }
 
+// TestFreezeIsNamed: the phase is the same for a window and a freeze, so the conditions show which one it is.
+func TestFreezeIsNamed(t *testing.T) {
+	p := read(t, "")
+	end := metav1.NewTime(time.Date(2026, 12, 27, 0, 0, 0, 0, time.UTC))
+	for want, next := range map[string]v1alpha1.NextAction{
+		"agent: WaitingForWindow in wave canary, because a freeze is active until 2026-12-27T00:00:00Z": {Action: v1alpha1.ActionEndFreeze, At: &end},
+		"agent: WaitingForWindow in wave canary, because a freeze is active that has no end in sight":   {Action: v1alpha1.ActionEndFreeze},
+		"agent: WaitingForWindow in wave canary":                                                        {Action: v1alpha1.ActionOpenWindow, At: &end},
+	} {
+		sets := []v1alpha1.SetStatus{{APIVersion: "apps/v1", Name: "agent", Phase: v1alpha1.PhaseWaitingForWindow, Wave: "canary", Next: &next}}
+		c := meta.FindStatusCondition(p.Conditions(nil, sets, nil, end), v1alpha1.ConditionReady)
+		if c == nil || c.Message != want {
+			t.Errorf("%+v, want %s", c, want)
+		}
+	}
+}
+
 // TestTargets that are not there, and a policy that selects nothing, are Stalled.
 func TestTargets(t *testing.T) {
 	p := read(t, "targets: [{apiVersion: apps/v1, kind: DaemonSet, name: agent}, {apiVersion: apps/v1, kind: DaemonSet, name: gone}]")
 	complete := []v1alpha1.SetStatus{{APIVersion: "apps/v1", Name: "agent", Phase: v1alpha1.PhaseComplete}}
 	for want, sets := range map[string][]v1alpha1.SetStatus{
-		"The manager serves no DaemonSet gone: create it, start the manager with the dialect that serves it, or change spec.targets.":                  complete,
-		"The manager serves no DaemonSet agent, DaemonSet gone: create it, start the manager with the dialect that serves it, or change spec.targets.": nil,
+		"There is no DaemonSet gone that the manager serves: create it, start the manager with the dialect that serves it, or change spec.targets.":                        complete,
+		"There is no DaemonSet agent and no DaemonSet gone that the manager serves: create it, start the manager with the dialect that serves it, or change spec.targets.": nil,
 	} {
 		c := meta.FindStatusCondition(p.Conditions(nil, sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionStalled)
 		if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "TargetMissing" || c.Message != want {

@@ -5,6 +5,8 @@ package policy_test
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/policy"
 )
@@ -18,14 +20,22 @@ func TestSummary(t *testing.T) {
 	for name, c := range map[string]struct {
 		sets []v1alpha1.SetStatus
 		want v1alpha1.Summary
+		// stalled reports whether the condition Stalled is True.
+		stalled bool
 	}{
 		"no set":    {},
-		"one set":   {[]v1alpha1.SetStatus{complete("agent")}, v1alpha1.Summary{Sets: "agent", Phases: "Complete", Waves: "-"}},
-		"two sets":  {[]v1alpha1.SetStatus{complete("agent"), failed}, v1alpha1.Summary{Sets: "proxy,agent", Phases: "Failed,Complete", Waves: "canary,-"}},
-		"five sets": {[]v1alpha1.SetStatus{complete("a"), complete("b"), complete("c"), complete("d"), failed}, v1alpha1.Summary{Sets: "proxy,a,b + 2 more...", Phases: "Failed,Complete,Complete", Waves: "canary,-,-"}},
+		"one set":   {[]v1alpha1.SetStatus{complete("agent")}, v1alpha1.Summary{Sets: "agent", Phases: "Complete", Waves: "-"}, false},
+		"two sets":  {[]v1alpha1.SetStatus{complete("agent"), failed}, v1alpha1.Summary{Sets: "proxy,agent", Phases: "Failed,Complete", Waves: "canary,-"}, false},
+		"five sets": {[]v1alpha1.SetStatus{complete("a"), complete("b"), complete("c"), complete("d"), failed}, v1alpha1.Summary{Sets: "proxy,a,b + 2 more...", Phases: "Failed,Complete,Complete", Waves: "canary,-,-"}, false},
+		"stalled":   {nil, v1alpha1.Summary{Sets: "-", Phases: "Stalled", Waves: "-"}, true},
+		"one fails": {[]v1alpha1.SetStatus{failed}, v1alpha1.Summary{Sets: "proxy", Phases: "Failed", Waves: "canary"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := policy.Summary(c.sets); got != c.want {
+			conditions := []metav1.Condition{{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionFalse}}
+			if c.stalled {
+				conditions[0].Status = metav1.ConditionTrue
+			}
+			if got := policy.Summary(c.sets, conditions); got != c.want {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 		})

@@ -41,7 +41,7 @@ func ReadWindow(schedule string, length time.Duration, zone string) (Window, err
 	case length <= 0 || length > maxWindow:
 		return Window{}, fmt.Errorf("the duration %s is not between 1s and %s", length, maxWindow)
 	case parsed.Next(time.Unix(0, 0).UTC()).IsZero():
-		return Window{}, fmt.Errorf("the schedule %q names no day that exists", schedule)
+		return Window{}, fmt.Errorf("the schedule %q names no day that exists: change its day of month, or its month", schedule)
 	default:
 		return w, nil
 	}

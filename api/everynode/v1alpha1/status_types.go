@@ -40,11 +40,11 @@ type RolloutPolicyStatus struct {
 
 // Summary is the status of a policy in short. It describes at most three daemon sets, those with an active rollout first. Their order is the same in each field.
 type Summary struct {
-	// Sets are the names of the daemon sets, and how many more the policy applies to.
+	// Sets are the names of the daemon sets, and how many more the policy applies to; "-" if it is stalled because it applies to none.
 	// +optional
 	Sets string `json:"sets"`
 
-	// Phases are the phases of these daemon sets.
+	// Phases are the phases of these daemon sets, or Stalled if the policy is stalled because it applies to none.
 	// +optional
 	Phases string `json:"phases"`
 

@@ -183,8 +183,8 @@ func (s *Store) statusOf(object *v1alpha1.RolloutPolicy, read *policy.Policy, re
 	slices.SortFunc(status.Sets, func(a, b v1alpha1.SetStatus) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.APIVersion, b.APIVersion))
 	})
-	status.Summary = policy.Summary(status.Sets)
 	status.Conditions = read.Conditions(sets, slices.Concat(status.Sets, silent), object.Status.Conditions, metav1.NewTime(s.Clock.Now()))
+	status.Summary = policy.Summary(status.Sets, status.Conditions)
 	return status, true
 }
 
