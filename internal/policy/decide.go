@@ -239,7 +239,7 @@ func (r *run) withPolicy() {
 		r.stall(rollout.WaitConflict, SeveralPolicies, "More than one policy applies to the daemon set: "+names(r.in.Policies)+". Change their targets so that one remains.")
 	case len(r.p.Problems) > 0 && !r.undoesAnyway():
 		r.keepWatch()
-		r.stall(rollout.WaitPolicy, "Invalid", "The policy cannot be followed: "+r.p.Problems[0]+".")
+		r.stall(rollout.WaitPolicy, Invalid, "The policy cannot be followed: "+r.p.Problems[0]+".")
 	case r.atRest():
 		r.settle()
 	case r.attempt > r.begun:
@@ -277,6 +277,9 @@ func (r *run) withPolicy() {
 	r.changes()
 	r.reportUnconfirmed()
 }
+
+// Invalid is the reason in a status while the specification of the policy cannot be followed.
+const Invalid = "Invalid"
 
 // uncontrolled reports why the policy holds nothing.
 func (r *run) uncontrolled() {

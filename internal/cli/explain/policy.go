@@ -96,10 +96,9 @@ func (s *subject) remedyByPolicy() string {
 	case kind == rollout.WaitConflict:
 		return "change spec.targets so that one policy remains"
 	case kind == rollout.WaitOnDelete: // the annotation everynode.dev/committed has no effect on a set that only a policy updates
-		return "create a rollout policy for the set again; or change the template back, for example with " + options.Program + " undo " + set +
-			"; or delete the pods yourself: then no wave holds any node"
+		return inspect.AfterDeletionOnDelete(set)
 	case p == nil:
-		return "create a rollout policy for the set, or remove the annotation everynode.dev/committed from its ControllerRevisions"
+		return inspect.AfterDeletion
 	case s.m.Governance.Now != nil && s.m.Governance.Now.Phase == v1alpha1.PhaseStalled:
 		return "correct " + p.String() + ": kubectl describe " + p.String()
 	default:

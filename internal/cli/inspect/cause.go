@@ -5,7 +5,9 @@ package inspect
 import (
 	"slices"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -26,6 +28,28 @@ func (m *Evaluation) Cause(kind rollout.VerdictKind) string {
 	default:
 		return ""
 	}
+}
+
+// Stopped is why nothing starts before a user acts, with the remedy; empty if the rollout continues without that.
+func (m *Evaluation) Stopped() string {
+	set := m.Set.String()
+	switch {
+	case !m.Abandoned():
+		return m.Governance.Report().Stopped(set)
+	case m.Snapshot.Set.Strategy == rollout.RollingUpdate:
+		return "the rollout policy that governed the daemon set was deleted in the middle of a rollout: " + AfterDeletion
+	default:
+		return "the rollout policy that governed the daemon set was deleted in the middle of a rollout: " + AfterDeletionOnDelete(set)
+	}
+}
+
+// AfterDeletion is what users can do after the policy of a set was deleted in the middle of a rollout.
+const AfterDeletion = "create a rollout policy for the set, or remove the annotation " + everynode.Committed + " from its ControllerRevisions"
+
+// AfterDeletionOnDelete is AfterDeletion for a set that only a policy updates: the annotation has no effect on it.
+func AfterDeletionOnDelete(set string) string {
+	return "create a rollout policy for the set again; or change the template back, for example with " + options.Program + " undo " + set +
+		"; or delete the pods yourself: then no wave holds any node"
 }
 
 // stalled is why nodes wait for a policy that is valid, and whose rollout cannot go on; empty if that is not the reason.

@@ -132,6 +132,11 @@ func (r *PolicyReport) says(message string) bool {
 	return slices.ContainsFunc(r.Blocking, func(b v1alpha1.Blocking) bool { return strings.HasSuffix(message, b.Message) })
 }
 
+// stopsBy reports whether the status of the set has that reason why nothing starts.
+func (r *PolicyReport) stopsBy(reason string) bool {
+	return slices.ContainsFunc(r.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == reason })
+}
+
 // Measured is what an analysis has measured, and what is allowed.
 type Measured struct {
 	Name, Wave, Answer, Value, Allowed, Failures, Message string
@@ -192,6 +197,27 @@ func (r *PolicyReport) Headline() string {
 	return text
 }
 
+// Stopped is why nothing starts before a user acts, with the remedy; empty if the rollout continues without that. set is the set as a user names it.
+func (r *PolicyReport) Stopped(set string) string {
+	if r == nil || r.Enforcement == v1alpha1.EnforcementNone || r.Phase == v1alpha1.PhaseComplete {
+		return ""
+	}
+	var parts []string
+	switch {
+	case r.Phase != v1alpha1.PhaseStalled:
+	case len(r.Blocking) > 0:
+		parts = append(parts, strings.TrimSuffix(r.Blocking[0].Message, "."))
+	case r.Stalled != "":
+		parts = append(parts, strings.TrimSuffix(r.Stalled, "."))
+	}
+	if len(parts) > 0 && r.Next == nil || r.Suspended || r.Next != nil && r.Next.Action == v1alpha1.ActionApprove {
+		if next := r.NextAction(time.Time{}, set); next != "" {
+			parts = append(parts, next)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
 // NextAction describes the next action and when it happens; empty if none is known. set is the set as a user names it.
 func (r *PolicyReport) NextAction(now time.Time, set string) string {
 	if len(r.Others) > 0 && r.Enforcement != v1alpha1.EnforcementNone { // to resume one of them starts nothing
@@ -199,6 +225,9 @@ func (r *PolicyReport) NextAction(now time.Time, set string) string {
 	}
 	if r.Suspended && r.Enforcement != v1alpha1.EnforcementNone { // also if a soak, a window or a freeze has an end: nothing starts then
 		return "nothing starts before a user resumes the policy, with kubectl everynode resume rolloutpolicy/" + r.Name
+	}
+	if r.Phase == v1alpha1.PhaseStalled && r.stopsBy(policy.Invalid) {
+		return "nothing starts before a user corrects the policy, with kubectl edit rolloutpolicy " + r.Name
 	}
 	if r.Next == nil {
 		return ""

@@ -41,6 +41,8 @@ type Report struct {
 	Nodes        []NodeReport     `json:"nodes"`
 	Problems     []string         `json:"problems,omitempty"`
 	Warnings     []Warning        `json:"warnings,omitempty"`
+	// Stopped is why nothing starts before a user acts, with the remedy.
+	Stopped string `json:"stopped,omitempty"`
 	// Policy is what the rollout policy of the set reports.
 	Policy *PolicyReport `json:"policy,omitempty"`
 }
@@ -110,11 +112,13 @@ type Observation struct {
 	Policy *PolicyReport
 	// Unsure reports whether the policies could not be read: then it is not known whether the rollout has ended.
 	Unsure bool
+	// Stopped is why nothing starts before a user acts, with the remedy; empty if the rollout continues without that.
+	Stopped string
 }
 
 // Observe returns the input of a report for a model of the evaluation.
 func (m *Evaluation) Observe(model view.Model) *Observation {
-	return &Observation{Set: m.Set, Workload: m.Workload, Snapshot: m.Snapshot, Plan: m.Plan, Model: model, Policy: m.Governance.Report()}
+	return &Observation{Set: m.Set, Workload: m.Workload, Snapshot: m.Snapshot, Plan: m.Plan, Model: model, Policy: m.Governance.Report(), Stopped: m.Stopped()}
 }
 
 // Outcome returns the state of the rollout.
@@ -159,6 +163,9 @@ func (s *Observation) Report() Report {
 		r.Problems = append(r.Problems, p.Message)
 	}
 	r.Nodes, r.Policy = Nodes(&s.Snapshot, &s.Plan), s.Policy
+	if r.State == Rolling {
+		r.Stopped = s.Stopped
+	}
 	return r
 }
 

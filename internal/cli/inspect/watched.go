@@ -11,6 +11,7 @@ import (
 	"everynode.dev/everynode/internal/cli/live"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // rereads is how long policies are used that were read while a set is watched.
@@ -26,6 +27,8 @@ type Watched struct {
 	c          *options.Clients
 	set        *resolver.Set
 	governance Governance
+	// last is the last evaluation, without its plan.
+	last Evaluation
 	// read is when the policies were read, groupRead when the concurrency group was, and unread why the policies could not be read the last time.
 	read, groupRead time.Time
 	unread          error
@@ -33,6 +36,12 @@ type Watched struct {
 
 // Policy is the effect of the rollout policy on the set in the last evaluation; nil without a policy.
 func (w *Watched) Policy() *PolicyReport { return w.governance.Report() }
+
+// Cause is why nodes have a verdict in the last evaluation, as Evaluation.Cause.
+func (w *Watched) Cause(kind rollout.VerdictKind) string { return w.last.Cause(kind) }
+
+// Stopped is why nothing starts in the last evaluation before a user acts, as Evaluation.Stopped.
+func (w *Watched) Stopped() string { return w.last.Stopped() }
 
 // Reread makes the next evaluation read the policies again.
 func (w *Watched) Reread() { w.read = time.Time{} }
@@ -53,6 +62,7 @@ func Watch(ctx context.Context, o *options.Options, c *options.Clients, set *res
 				w.refresh(ctx, func(string, ...any) {})
 			}
 			w.governance.Govern(view)
+			w.last = Evaluation{View: *view, Set: set, Governance: w.governance}
 		},
 	})
 	return w, err //nolint:wrapcheck // it is one of live.Watch, which says what failed

@@ -177,3 +177,36 @@ func TestExitStatusReadsThePolicyAgain(t *testing.T) {
 		}
 	}
 }
+
+// A rollout that only a user can continue shows the reason and the remedy while it is waited for, and at the end: a pipeline has no other picture of it.
+func TestExitStatusOfARolloutThatIsStopped(t *testing.T) {
+	invalid := strings.Replace(policySpec, "spec:", "spec:\n  windows: [{schedule: 0 22 * *, duration: 1h}]", 1)
+	deleted := "the rollout policy that governed the daemon set was deleted in the middle of a rollout: create a rollout policy for the set, or remove the annotation everynode.dev/committed from its ControllerRevisions"
+	for name, c := range map[string]struct {
+		policies []string
+		want     string
+	}{
+		"deleted":   {nil, deleted},
+		"invalid":   {[]string{invalid}, "; nothing starts before a user corrects the policy, with kubectl edit rolloutpolicy agents"},
+		"suspended": {[]string{strings.Replace(policySpec, "spec:", "spec:\n  suspend: true", 1)}, "nothing starts before a user resumes the policy, with kubectl everynode resume rolloutpolicy/agents"},
+		"conflict": {[]string{policySpec, strings.Replace(policySpec, "name: agents", "name: others", 1)},
+			"More than one policy applies to the daemon set: agents, others. Change their targets so that one remains; nothing starts before one policy remains: "},
+		"soaking": {[]string{policySpec + policyStatus}, ""},
+	} {
+		cluster := fakecluster.New(t, governed(t, c.policies...)...)
+		err := cluster.Run(t, status.New, "agent", "--exit-status", "--timeout", "300ms")
+		if options.Code(err) != options.ExitUnfinished {
+			t.Errorf("%s: %v", name, err)
+		}
+		got := cluster.Out.String()
+		first, last, _ := strings.Cut(got, "\n")
+		for _, part := range []string{first, last} {
+			if _, text, is := strings.Cut(part, "stopped: "); is != (c.want != "") || !strings.Contains(text, c.want) {
+				t.Errorf("%s: %q is not in:\n%s", name, c.want, got)
+			}
+		}
+		if name == "invalid" && !strings.Contains(first, "stopped: The policy cannot be followed: spec.windows[0]") {
+			t.Errorf("%s: it does not name the field:\n%s", name, got)
+		}
+	}
+}

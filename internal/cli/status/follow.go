@@ -119,11 +119,13 @@ func (s *status) observe(watched *inspect.Watched, set *resolver.Set, tracker *v
 		tracker.Recall(snapshot, plan, watched.Began())
 	}
 	model, policy := tracker.Next(snapshot, plan), watched.Policy()
+	withCauses(&model, watched.Cause)
+	model.Stopped = watched.Stopped()
 	if model.Policy = s.policyLines(policy); model.Policy != nil {
 		model.Batches = view.Batches{}
 	}
 	return &inspect.Observation{
-		Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable, Policy: policy, Unsure: watched.Unsure(),
+		Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable, Policy: policy, Unsure: watched.Unsure(), Stopped: model.Stopped,
 	}
 }
 
@@ -174,6 +176,9 @@ func (s *status) printResult(sight *inspect.Observation) error {
 	report := sight.Report()
 	return s.Print(report, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s: %s: %s\n", report.State, sight.Set.Title(), options.Printable(report.Why))
+		if err == nil && report.Stopped != "" {
+			_, err = fmt.Fprintln(w, "  stopped: "+options.Printable(report.Stopped))
+		}
 		for _, text := range waits(sight.Model.Waits, report.State) {
 			if err == nil {
 				_, err = fmt.Fprintln(w, "  "+text)

@@ -18,6 +18,7 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/cli/view"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 type status struct {
@@ -122,14 +123,19 @@ func (s *status) run(ctx context.Context, arg string) error {
 func (s *status) sight(m *inspect.Evaluation) *inspect.Observation {
 	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
 	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})
-	for i := range model.Waits {
-		if cause := m.Cause(model.Waits[i].Kind); cause != "" {
-			model.Waits[i].Reason = cause
-		}
-	}
+	withCauses(&model, m.Cause)
 	sight := m.Observe(model)
 	sight.IgnoreUnreachable = s.ignoreUnreachable
 	return sight
+}
+
+// withCauses puts the reasons into a model that are better known than by the verdicts.
+func withCauses(model *view.Model, causeOf func(rollout.VerdictKind) string) {
+	for i := range model.Waits {
+		if cause := causeOf(model.Waits[i].Kind); cause != "" {
+			model.Waits[i].Reason = cause
+		}
+	}
 }
 
 // screen draws one moment.
@@ -142,6 +148,9 @@ func (s *status) screen(w io.Writer, sight *inspect.Observation, r *inspect.Repo
 	}
 	b.WriteString(view.Draw(sight.Model, drawing))
 	fmt.Fprintf(&b, "%s: %s\n", r.State, options.Printable(r.Why))
+	if r.Policy == nil && r.Stopped != "" { // the lines about a policy have it
+		fmt.Fprintf(&b, "stopped: %s\n", options.Printable(r.Stopped))
+	}
 	for _, text := range r.Problems {
 		if text != r.Why {
 			fmt.Fprintf(&b, "problem: %s\n", options.Printable(text))

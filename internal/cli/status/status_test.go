@@ -179,6 +179,7 @@ func TestPolicies(t *testing.T) {
 		"policy-stalled":    {"agent", []string{policySpec + stalled()}},
 		"policy-none":       {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  suspend: true", 1) + uncontrolled}},
 		"policy-unnamed":    {"agent", []string{policySpec + strings.Replace(policyStatus, ", approvedBy: jane", "", 1)}},
+		"policy-invalid":    {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  windows: [{schedule: 0 22 * *, duration: 1h}]", 1)}},
 		"policy-gone":       {"agent", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

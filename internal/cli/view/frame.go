@@ -65,6 +65,9 @@ func layout(m Model, size Size, g glyphs, longest int) []line {
 	for _, text := range m.Policy {
 		tail = append(tail, line{{printable(text), plain}})
 	}
+	if m.Stopped != "" && !slices.Contains(m.Policy, "next: "+m.Stopped) {
+		tail = append(tail, line{{"stopped: " + printable(m.Stopped), plain}})
+	}
 	tail = slices.Concat(tail, wrap(legend(m, g), size.Width), waitsOf(m, g, longest))
 	room := size.Height - 1 - len(lines)
 	tail = atMost(tail, room-leastCellRows, g.more)

@@ -113,5 +113,8 @@ func summary(m Model) string {
 	if len(m.Policy) > 0 {
 		parts = append(parts, m.Policy[0])
 	}
+	if m.Stopped != "" {
+		parts = append(parts, "stopped: "+m.Stopped)
+	}
 	return fmt.Sprintf("%s revision %s: %s", m.Title, m.Target, strings.Join(parts, ", "))
 }

@@ -37,6 +37,8 @@ type Model struct {
 	Batches Batches
 	// Policy has lines about the rollout policy of the set; empty without one.
 	Policy []string
+	// Stopped is why nothing starts before a user acts, with the remedy; empty if the rollout continues without that.
+	Stopped string
 }
 
 // RevisionCount is a revision and the number of its pods.
