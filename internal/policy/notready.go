@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// NodesNotReady is the reason in a status while the active wave waits for nodes that are not ready.
+const NodesNotReady = "NodesNotReady"
+
+// mostNotReady is how many of these nodes the status names.
+const mostNotReady = 4
+
+// blockedByNodes reports the nodes that are not ready and that the active wave waits for, and until when.
+func (r *run) blockedByNodes(active int) {
+	var names []string
+	nodes := int32(0)
+	for i := range r.s.Nodes {
+		if n := &r.s.Nodes[i]; !n.Ready && r.ofWave(active, i) && !r.standing[i].Available {
+			if nodes++; nodes <= mostNotReady {
+				names = append(names, n.Name+r.awayText(n))
+			}
+		}
+	}
+	if nodes == 0 {
+		return
+	}
+	that, list, remedy := "that is", strings.Join(names, ", "), ""
+	if nodes > 1 {
+		that = "that are"
+	}
+	if nodes > mostNotReady {
+		list += fmt.Sprintf(" and %d more", nodes-mostNotReady)
+	}
+	if r.p.UnreachableAfter == nil {
+		remedy = " Make the nodes ready, or set spec.unreachableAfter, so that waves continue without nodes that are not ready for that long."
+	}
+	r.block(NodesNotReady, fmt.Sprintf("The wave %s waits for %s %s not ready: %s.%s", r.p.Waves[active].Name, nodeCount(nodes), that, list, remedy))
+}
+
+// awayText says since when a node is not ready, and when the wave continues without it.
+func (r *run) awayText(n *rollout.Node) string {
+	if n.Since == 0 {
+		return ""
+	}
+	text := "since " + moment(n.Since)
+	if limit := r.p.UnreachableAfter; limit != nil {
+		if at := n.Since.Add(*limit); at > r.s.Now {
+			text += ", left out at " + moment(at)
+		}
+	}
+	return " (" + text + ")"
+}
+
+// moment is a time in a sentence.
+func moment(t rollout.Time) string { return time.Unix(0, int64(t)).UTC().Format(time.RFC3339) }
