@@ -245,8 +245,16 @@ func (r *PolicyReport) NextAction(now time.Time, set string) string {
 	case r.Next.At == nil:
 		return text
 	}
-	if left := r.Next.At.Sub(now); left > 0 {
-		return fmt.Sprintf("%s in %s (%s)", text, Age(left), r.Next.At.UTC().Format(time.RFC3339))
+	left, at := r.Next.At.Sub(now), r.Next.At.UTC().Format(time.RFC3339)
+	switch {
+	case left > 0:
+		return fmt.Sprintf("%s in %s (%s)", text, Age(left), at)
+	case left < -overdue:
+		return fmt.Sprintf("%s: overdue since %s (%s), because no manager of Everynode has reported since then; see %s doctor", text, at, Age(-left), options.Program)
+	default:
+		return text + " now"
 	}
-	return text + " now"
 }
+
+// overdue is how long after its time an action may still happen without a sign that no manager leads: about as long as another manager needs to take over.
+const overdue = 15 * time.Second
