@@ -5,6 +5,7 @@ package inspect_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/inspect"
@@ -80,6 +81,44 @@ func TestWavesOfNodesThatAreGone(t *testing.T) {
 		}
 		if got := inspect.WavesOf(in, rules); !slices.Equal(got, c.want) {
 			t.Errorf("%s: the nodes are in the waves %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A node that went down with the revision keeps its place in its wave, although Kubernetes taints it so that it need not run the pod any more; also if the status of the
+// policy does not name it.
+func TestWavesOfANodeThatWentDown(t *testing.T) {
+	count := int32(2)
+	p := &v1alpha1.RolloutPolicy{}
+	p.Name, p.Namespace = "agents", "default"
+	p.Spec.Targets = []v1alpha1.Target{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent"}}
+	p.Spec.Waves = []v1alpha1.Wave{{Name: "canary", Nodes: v1alpha1.WaveNodes{Count: &count}}}
+	rules := policy.Read(p)
+	const now = rollout.Time(1_800_000_000_000_000_000)
+	for name, begun := range map[string][]string{"named": {"a", "b"}, "not named": nil} {
+		for _, fit := range []rollout.Fit{rollout.MustRun, rollout.MayStay} {
+			s := &rollout.Snapshot{
+				Now: now, Set: rollout.Set{Strategy: rollout.RollingUpdate, MaxUnavailable: rollout.Quantity{Value: 1}, Update: 1},
+				Revisions: []rollout.Revision{{Name: "v0", Number: 1}, {Name: "v1", Number: 2}},
+			}
+			in := policy.Input{
+				Snapshot: s, Labels: make([]map[string]string, 3), Set: policy.Set{Namespace: "default", Name: "agent"}, Policies: []*policy.Policy{rules}, Restored: true,
+				Last: &v1alpha1.SetStatus{TargetRevision: "agent-v1", TargetNumber: 2, CommittedRevision: "agent-v0", CommittedDigest: "0", Phase: v1alpha1.PhaseRolling, Wave: "canary",
+					Waves: []v1alpha1.WaveStatus{{Name: "canary", Phase: v1alpha1.WaveRolling, Begun: begun}}},
+				Revisions: []policy.Revision{{Name: "agent-v0", Same: 0, Digest: "0", Committed: 1}, {Name: "agent-v1", Same: 1, Digest: "1"}},
+			}
+			for i, node := range []string{"a", "b", "c"} {
+				n := rollout.Node{Name: node, Fit: rollout.MustRun, Ready: true, Last: rollout.NoRevision, Pods: []rollout.Pod{
+					{Name: node, UID: node, Revision: min(2-i, 1), Phase: rollout.Running, Scheduled: true, Ready: i > 0, ReadySince: now, Created: now.Add(-time.Minute)},
+				}}
+				if i == 0 {
+					n.Ready, n.Since, n.Fit = false, now.Add(-time.Second), fit
+				}
+				s.Nodes = append(s.Nodes, n)
+			}
+			if got, want := inspect.WavesOf(in, rules), []int{0, 0, 1}; !slices.Equal(got, want) {
+				t.Errorf("%s, fit %v: the nodes are in the waves %v, want %v", name, fit, got, want)
+			}
 		}
 	}
 }
