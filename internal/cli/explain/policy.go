@@ -57,7 +57,7 @@ func (s *subject) wave(k int) string {
 	text := fmt.Sprintf("the node belongs to wave %s (%d of %d)", wave.Name, k+1, max(r.Total, k+1))
 	for i := range r.Waves {
 		if st := &r.Waves[i]; st.Name == wave.Name {
-			text += fmt.Sprintf(", which is %s: %d of %d nodes updated and available", st.Phase, st.Available, st.Nodes)
+			text += fmt.Sprintf(", which is %s: %d of %d nodes updated and available", r.PhaseOf(st), st.Available, st.Nodes)
 		}
 	}
 	return text

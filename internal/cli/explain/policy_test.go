@@ -91,6 +91,7 @@ func TestPolicies(t *testing.T) {
 		"policy-asked":     {"node-2 agent", []string{strings.NewReplacer("phase: Failed", "phase: Undoing", "wave: canary, action: Undo, message: Wave canary failed.", "action: Undo, message: The undo was requested by jane.").Replace(failed())}},
 		"policy-none":      {"node-6 agent", []string{strings.NewReplacer("enforcement: Full", "enforcement: None", "next: {action: Approve}", "").Replace(governed("suspend: true", "Stalled"))}},
 		"policy-rejected":  {"node-6 agent", []string{strings.Replace(waiting, "next: {action: Approve}", "", 1), rejection}},
+		"policy-stopped":   {"node-1 agent", []string{strings.NewReplacer("next: {action: Approve}", "rejectedRevision: agent-7c9d5f6b8").Replace(governed("", "Rejected")), rejection}},
 		"policy-empty": {"node-6 agent", []string{strings.NewReplacer("nodes: {count: 2}, after", "nodes: {selector: {matchLabels: {a: b}}}, after", "next: {action: Approve}", "",
 			"reason: Approval, message: The wave canary is complete and needs a RolloutApproval for revision agent-7c9d5f6b8.", "reason: EmptyWave, message: No node is selected.").Replace(governed("", "Stalled"))}},
 		"policy-gone": {"node-6 agent", nil},

@@ -184,6 +184,15 @@ func (g *Governance) Policy() *policies.Policy {
 	return g.Policies[0]
 }
 
+// PhaseOf is the phase of a wave. One that was active when the revision was rejected or failed does not continue from it.
+func (r *PolicyReport) PhaseOf(w *v1alpha1.WaveStatus) string {
+	active := w.Phase != v1alpha1.WavePending && w.Phase != v1alpha1.WavePassed
+	if active && (r.Phase == v1alpha1.PhaseRejected || r.Phase == v1alpha1.PhaseFailed) {
+		return fmt.Sprintf("%s (was %s)", r.Phase, w.Phase)
+	}
+	return string(w.Phase)
+}
+
 // Headline is the state of a policy in one line.
 func (r *PolicyReport) Headline() string {
 	text := fmt.Sprintf("rolloutpolicy/%s: %s", r.Name, r.Phase)

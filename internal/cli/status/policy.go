@@ -150,18 +150,18 @@ func waveRows(r *inspect.PolicyReport) [][]string {
 	for i := range r.Waves {
 		wave := &r.Waves[i]
 		rows = append(rows, []string{
-			wave.Name, fmt.Sprint(wave.Nodes), fmt.Sprint(wave.Updated), fmt.Sprint(wave.Available), phase(wave), approval(wave),
+			wave.Name, fmt.Sprint(wave.Nodes), fmt.Sprint(wave.Updated), fmt.Sprint(wave.Available), phase(r, wave), approval(wave),
 		})
 	}
 	return rows
 }
 
 // phase is the phase of a wave, and how many of its nodes are gone.
-func phase(w *v1alpha1.WaveStatus) string {
+func phase(r *inspect.PolicyReport, w *v1alpha1.WaveStatus) string {
 	if w.Gone == 0 {
-		return string(w.Phase)
+		return r.PhaseOf(w)
 	}
-	return fmt.Sprintf("%s, %d gone", w.Phase, w.Gone)
+	return fmt.Sprintf("%s, %d gone", r.PhaseOf(w), w.Gone)
 }
 
 // approval says who approved a wave, or ended its soak.

@@ -116,6 +116,10 @@ status:
 `
 )
 
+// rejected is the status of a rollout whose revision was rejected while its canary soaked.
+var rejected = strings.NewReplacer("    next: {action: EndSoak, at: \"2026-03-01T12:12:00Z\"}\n", "", "reason: Soaking, message: The wave canary is complete and is being observed for 30m0s.",
+	"reason: Rejected, message: 'The revision was rejected: change the template, or delete the RolloutApproval with the rejection.'").Replace(policyStatus)
+
 // uncontrolled is the status of a policy whose set another controller updates: it holds no node back, also if it is suspended.
 const uncontrolled = `
 status:
@@ -179,6 +183,7 @@ func TestPolicies(t *testing.T) {
 		"policy-stalled":    {"agent", []string{policySpec + stalled()}},
 		"policy-none":       {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  suspend: true", 1) + uncontrolled}},
 		"policy-unnamed":    {"agent", []string{policySpec + strings.Replace(policyStatus, ", approvedBy: jane", "", 1)}},
+		"policy-rejected":   {"agent", []string{policySpec + strings.Replace(rejected, "phase: Soaking\n    wave", "phase: Rejected\n    rejectedRevision: agent-7c9d5f6b8\n    wave", 1), rejection}},
 		"policy-invalid":    {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  windows: [{schedule: 0 22 * *, duration: 1h}]", 1)}},
 		"policy-gone":       {"agent", nil},
 	} {
