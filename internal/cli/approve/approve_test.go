@@ -97,7 +97,7 @@ func TestScreens(t *testing.T) {
 		},
 		"promote": func(t *testing.T) string {
 			return session(t, cluster(t, policy(t, "Soaking", "Soaking")), "promote agent --reason urgent", "promote agent", "promote agent --wave rest") +
-				session(t, waiting(t), "promote agent")
+				session(t, waiting(t), "promote agent") + session(t, cluster(t, policy(t, "Soaking", "Soaking")), "approve agent")
 		},
 		"promote-gone": func(t *testing.T) string {
 			gone := policy(t, "Stalled", "Rolling")

@@ -75,7 +75,7 @@ func (s *situation) open() error {
 	if s.decision == v1alpha1.Promote {
 		waits, what = v1alpha1.WaveSoaking, "no wave soaks"
 	}
-	now := ""
+	now, remedy := "", "wait"
 	for i := range s.status.Waves {
 		w := &s.status.Waves[i]
 		if w.Phase == waits || s.decision == v1alpha1.Promote && s.deserted(w.Name) {
@@ -83,17 +83,31 @@ func (s *situation) open() error {
 			return nil
 		}
 		if w.Name == s.status.Wave {
-			now = fmt.Sprintf(" in its wave %s, which is %s", w.Name, w.Phase)
+			now, remedy = s.activeWave(w)
 		}
 	}
 	if given := s.inAdvance(); given != nil {
 		return fmt.Errorf("nothing waits for you: %s in advance%s (rolloutapproval/%s), and the rollout of %s is %s%s", s.alreadyOf(given.Spec.Wave), by(given), given.Name, s.set.Title(), s.status.Phase, now)
 	}
-	remedy := "wait"
 	if name := s.candidate(); name != "" {
-		remedy = fmt.Sprintf("wait, or name a wave to %s it in advance: --wave %s", s.word(), name)
+		remedy += fmt.Sprintf(", or name a wave to %s it in advance: --wave %s", s.word(), name)
 	}
 	return fmt.Errorf("%s: the rollout of %s to revision %s is %s%s; %s", what, s.set.Title(), s.status.TargetRevision, s.status.Phase, now, remedy)
+}
+
+// activeWave describes the active wave in a sentence that has the phase of the rollout, and what a user can do about it other than the decision.
+func (s *situation) activeWave(w *v1alpha1.WaveStatus) (now, remedy string) {
+	if now = " in its wave " + w.Name; string(w.Phase) != string(s.status.Phase) {
+		now += fmt.Sprintf(", which is %s", w.Phase)
+	}
+	switch {
+	case s.decision == v1alpha1.Promote && w.Phase == v1alpha1.WaveWaitingForApproval:
+		return now, fmt.Sprintf("approve the wave with `%s approve %s`", options.Program, s.set)
+	case s.decision == v1alpha1.Approve && w.Phase == v1alpha1.WaveSoaking:
+		return now, fmt.Sprintf("wait for the end of the soak, or end it with `%s promote %s`", options.Program, s.set)
+	default:
+		return now, "wait"
+	}
 }
 
 // deserted reports whether a rollout has stopped because the nodes of a wave are gone.
@@ -107,7 +121,7 @@ func (s *situation) inAdvance() *v1alpha1.RolloutApproval {
 		return nil
 	}
 	for i := range s.status.Waves {
-		if w := &s.status.Waves[i]; w.Phase != v1alpha1.WavePassed {
+		if w := &s.status.Waves[i]; !s.past(w) {
 			if given := s.earlier(s.decision, w.Name); given != nil {
 				return given
 			}
@@ -116,11 +130,16 @@ func (s *situation) inAdvance() *v1alpha1.RolloutApproval {
 	return nil
 }
 
+// past reports whether a wave no longer needs the decision.
+func (s *situation) past(w *v1alpha1.WaveStatus) bool {
+	return w.Phase == v1alpha1.WavePassed || s.decision == v1alpha1.Promote && w.Phase == v1alpha1.WaveWaitingForApproval
+}
+
 // candidate is a wave for which the decision could be made in advance; empty for none.
 func (s *situation) candidate() string {
 	for i := range s.status.Waves {
 		w := &s.status.Waves[i]
-		if w.Phase != v1alpha1.WavePassed && s.needs(w.Name) && s.earlier(s.decision, w.Name) == nil {
+		if !s.past(w) && s.needs(w.Name) && s.earlier(s.decision, w.Name) == nil {
 			return w.Name
 		}
 	}
