@@ -179,14 +179,11 @@ func setOf(ctx context.Context, c *options.Clients, arg string) (*resolver.Set, 
 	if err != nil || p == nil {
 		return set, err //nolint:wrapcheck // it names the set or the policy
 	}
-	switch sets := p.Sets(); len(sets) {
-	case 0:
-		return nil, fmt.Errorf("%s reports no daemon set that it applies to: name the daemon set", p)
-	case 1:
-		return resolver.FindToChange(ctx, c, sets[0]) //nolint:wrapcheck // it names the set
-	default:
-		return nil, fmt.Errorf("%s applies to %s: name one of them", p, strings.Join(sets, ", "))
+	name, err := p.OnlySet()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the policy
 	}
+	return resolver.FindToChange(ctx, c, name) //nolint:wrapcheck // it names the set
 }
 
 // create creates the approval, and prints it.

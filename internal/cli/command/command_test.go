@@ -28,7 +28,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"versio":          `there is no command "versio": did you mean version?`,
 		"version x":       `version takes no arguments, but got "x": see kubectl everynode version --help`,
 		"apply plan.json": `apply takes no arguments, but got "plan.json": see kubectl everynode apply --help`,
-		"status":          `status needs NAME, the name of a daemon set: see kubectl everynode status --help`,
+		"status":          `status needs NAME, the name of a daemon set, or rolloutpolicy/NAME: see kubectl everynode status --help`,
 		"status a b":      `status takes at most NAME, but also got "b": see kubectl everynode status --help`,
 		"explain-node":    `explain-node needs NODE, the name of a node: see kubectl everynode explain-node --help`,
 		"diff a":          `diff needs REV1, the number, hash or name of a revision, or now: see kubectl everynode diff --help`,

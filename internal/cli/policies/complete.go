@@ -5,6 +5,7 @@ package policies
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -34,6 +35,41 @@ func Find(ctx context.Context, c *options.Clients, arg string) (*Policy, *resolv
 		}
 	}
 	return nil, set, err //nolint:wrapcheck // it names the set
+}
+
+// FindToRead is Find for commands that read: the result is the set, or the only set of the policy.
+func FindToRead(ctx context.Context, o *options.Options, c *options.Clients, arg string) (*resolver.Set, error) {
+	p, missed := (*Policy)(nil), error(nil)
+	if name, ok := Split(arg); ok {
+		if p, missed = Get(ctx, c, name); missed != nil {
+			return nil, missed
+		}
+	} else {
+		set, err := resolver.FindToRead(ctx, o, c, arg)
+		if missing := (*resolver.Missing)(nil); !errors.As(err, &missing) || strings.Contains(arg, "/") {
+			return set, err //nolint:wrapcheck // it names the set
+		}
+		if p, missed = Get(ctx, c, arg); missed != nil {
+			return nil, err //nolint:wrapcheck // it names the set
+		}
+	}
+	name, err := p.OnlySet()
+	if err != nil {
+		return nil, err
+	}
+	return resolver.FindToRead(ctx, o, c, name) //nolint:wrapcheck // it names the set
+}
+
+// OnlySet is the set that the status of the policy names, as users name it in commands; an error if there is none or more than one.
+func (p *Policy) OnlySet() (string, error) {
+	switch sets := p.Sets(); len(sets) {
+	case 0:
+		return "", fmt.Errorf("%s reports no daemon set that it applies to: name the daemon set", p)
+	case 1:
+		return sets[0], nil
+	default:
+		return "", fmt.Errorf("%s applies to %s: name one of them", p, strings.Join(sets, ", "))
+	}
 }
 
 // Argument is the argument for a set or a policy.

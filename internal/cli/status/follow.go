@@ -14,6 +14,7 @@ import (
 
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/rollout"
@@ -36,7 +37,7 @@ func (s *status) follow(ctx context.Context, c *options.Clients, arg string) err
 		limited, stop = context.WithTimeout(ctx, s.timeout)
 		defer stop()
 	}
-	set, err := resolver.FindToRead(limited, s.Options, c, arg)
+	set, err := policies.FindToRead(limited, s.Options, c, arg)
 	if err == nil {
 		err = mayWatch(limited, c, set)
 	}

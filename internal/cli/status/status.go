@@ -16,7 +16,7 @@ import (
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -32,6 +32,8 @@ remaining time, and which nodes wait for what or block the update.
 
 If a rollout policy applies to the set, it shows the phase, the waves with their progress and who approved them, the next action, and why
 nothing starts.
+
+NAME is the daemon set, or rolloutpolicy/NAME for a policy that applies to one daemon set only.
 
 It shows what Everynode would decide now, read with your own rights, even if no manager of Everynode runs.
 
@@ -74,8 +76,8 @@ func New(o *options.Options) *cobra.Command {
 		Short:             "Show a rollout on one screen, follow it live, or wait for its end",
 		Long:              long,
 		Example:           example,
-		Args:              options.Arguments(1, resolver.Argument("NAME")),
-		ValidArgsFunction: resolver.Complete(o),
+		Args:              options.Arguments(1, policies.Argument("NAME")),
+		ValidArgsFunction: policies.Complete(o),
 		RunE:              func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().BoolVarP(&s.watch, "watch", "w", false, "Keep the screen up to date until you end it.")
@@ -102,7 +104,7 @@ func (s *status) run(ctx context.Context, arg string) error {
 	if s.watch || s.wait {
 		return s.follow(ctx, clients, arg)
 	}
-	set, err := resolver.FindToRead(ctx, s.Options, clients, arg)
+	set, err := policies.FindToRead(ctx, s.Options, clients, arg)
 	if err != nil {
 		return err
 	}

@@ -173,6 +173,8 @@ func TestPolicies(t *testing.T) {
 		policies []string
 	}{
 		"policy":            {"agent", []string{policySpec + policyStatus}},
+		"policy-by-name":    {"rolloutpolicy/agents", []string{policySpec + policyStatus}},
+		"policy-bare":       {"agents", []string{policySpec + policyStatus}},
 		"policy-json":       {"agent -o json", []string{policySpec + policyStatus}},
 		"policy-unreported": {"agent", []string{policySpec}},
 		"policy-suspended":  {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  suspend: true", 1)}},
@@ -206,6 +208,20 @@ func TestWrongFlags(t *testing.T) {
 		err := fakecluster.New(t).Run(t, status.New, strings.Fields(line)...)
 		if options.Code(err) != options.ExitUsage || err.Error() != want {
 			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}
+
+// A policy that applies to no set, or to several, is refused with the remedy.
+func TestOfAPolicy(t *testing.T) {
+	several := strings.Replace(policySpec+policyStatus, "status:\n  sets:", "status:\n  sets:\n  - {apiVersion: apps/v1, name: log, enforcement: Full, phase: Complete}", 1)
+	for name, c := range map[string]struct{ line, policy, want string }{
+		"no set":       {"rop/agents", policySpec, "rolloutpolicy/agents reports no daemon set that it applies to: name the daemon set"},
+		"several sets": {"agents --exit-status", several, "rolloutpolicy/agents applies to daemonset/log, ads/agent: name one of them"},
+		"no policy":    {"rolloutpolicy/what", policySpec, "there is no rolloutpolicy/what in namespace default: see kubectl get rolloutpolicies, or name another namespace with -n"},
+	} {
+		if err := fakecluster.New(t, governed(t, c.policy)...).Run(t, status.New, strings.Fields(c.line)...); err == nil || err.Error() != c.want {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}
 }
