@@ -257,3 +257,14 @@ func TestWhoDecided(t *testing.T) {
 		t.Error(w.messages)
 	}
 }
+
+// TestAnApprovalThatIsNeeded: the event has the command.
+func TestAnApprovalThatIsNeeded(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, after: [{type: Approval}]}]")
+	w.pass(0)
+	w.roll()
+	w.pass(time.Second)
+	if want := "The wave canary of revision agent-v2 is complete: to continue, run kubectl everynode approve daemonset/agent -n default, or create a RolloutApproval."; !slices.Contains(w.messages, want) {
+		t.Error(w.messages)
+	}
+}

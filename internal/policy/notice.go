@@ -121,7 +121,7 @@ func (r *run) waveText(w *v1alpha1.WaveStatus) string {
 	case v1alpha1.WaveSoaking:
 		return fmt.Sprintf("The wave %s of revision %s is complete on %s and is being observed.", w.Name, target, nodeCount(w.Nodes))
 	case v1alpha1.WaveWaitingForApproval:
-		return fmt.Sprintf("The wave %s of revision %s is complete: create a RolloutApproval to continue.", w.Name, target)
+		return fmt.Sprintf("The wave %s of revision %s is complete: to continue, run kubectl everynode approve %s -n %s, or create a RolloutApproval.", w.Name, target, r.in.Set.argument(), r.in.Set.Namespace)
 	default:
 		return fmt.Sprintf("The wave %s of revision %s has passed%s.", w.Name, target, who(", approved", w.ApprovedBy, w.Approval))
 	}

@@ -91,6 +91,14 @@ func (s Set) Title() string {
 	return "DaemonSet " + s.Name
 }
 
+// argument is the set as users name it in commands.
+func (s Set) argument() string {
+	if s.Advanced {
+		return "ads/" + s.Name
+	}
+	return "daemonset/" + s.Name
+}
+
 // report begins the status of a set.
 func (r *run) report() {
 	st := &v1alpha1.SetStatus{

@@ -15,7 +15,7 @@ func TestConcerns(t *testing.T) {
 	report := func(phase v1alpha1.Phase) *inspect.PolicyReport {
 		return &inspect.PolicyReport{SetStatus: v1alpha1.SetStatus{Phase: phase, TargetRevision: "agent-7f"}}
 	}
-	const text = "The wave canary of revision agent-7f is complete: create a RolloutApproval to continue."
+	const text = "The wave canary of revision agent-7f is complete: to continue, run kubectl everynode approve ads/agent -n default, or create a RolloutApproval."
 	const conflict = "More than one policy applies to the daemon set: a, b. Change their targets so that one remains."
 	stalled := report(v1alpha1.PhaseStalled)
 	stalled.Blocking = []v1alpha1.Blocking{{Reason: "Conflict", Message: conflict}}
