@@ -258,6 +258,19 @@ func TestWhoDecided(t *testing.T) {
 	}
 }
 
+// TestHowAWavePassed: the event of a wave that a user has promoted does not say that it was approved.
+func TestHowAWavePassed(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, soak: 1h}]")
+	w.pass(0)
+	w.roll()
+	w.pass(time.Second)
+	w.approve("now", "canary", "v2", v1alpha1.Promote)
+	w.pass(time.Second)
+	if want := "The wave canary of revision agent-v2 has passed, promoted by ada with rolloutapproval/now."; !slices.Contains(w.messages, want) {
+		t.Error(w.messages)
+	}
+}
+
 // TestAnApprovalThatIsNeeded: the event has the command.
 func TestAnApprovalThatIsNeeded(t *testing.T) {
 	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, after: [{type: Approval}]}]")

@@ -123,8 +123,18 @@ func (r *run) waveText(w *v1alpha1.WaveStatus) string {
 	case v1alpha1.WaveWaitingForApproval:
 		return fmt.Sprintf("The wave %s of revision %s is complete: to continue, run kubectl everynode approve %s -n %s, or create a RolloutApproval.", w.Name, target, r.in.Set.argument(), r.in.Set.Namespace)
 	default:
-		return fmt.Sprintf("The wave %s of revision %s has passed%s.", w.Name, target, who(", approved", w.ApprovedBy, w.Approval))
+		return fmt.Sprintf("The wave %s of revision %s has passed%s.", w.Name, target, who(r.howDecided(w.Approval), w.ApprovedBy, w.Approval))
 	}
+}
+
+// howDecided says what a RolloutApproval has done to a wave.
+func (r *run) howDecided(approval string) string {
+	for i := range r.in.Approvals {
+		if a := &r.in.Approvals[i]; a.Name == approval && a.Spec.Decision == v1alpha1.Promote {
+			return ", promoted"
+		}
+	}
+	return ", approved"
 }
 
 // who says which user has decided something, and with which RolloutApproval; empty if there is none.

@@ -38,6 +38,8 @@ type PolicyReport struct {
 	now v1alpha1.SetStatus
 	// rejections are the names of the approvals that reject the revision.
 	rejections []string
+	// promotions are the names of the approvals that end a soak.
+	promotions []string
 	// Allowed are the analyses of the policy that the status has measurements of.
 	Allowed []v1alpha1.Analysis `json:"allowed,omitempty"`
 }
@@ -94,6 +96,11 @@ func (g *Governance) Report() *PolicyReport {
 	default:
 		r.SetStatus = v1alpha1.SetStatus{APIVersion: g.Set.APIVersion(), Name: g.Set.Name, Phase: v1alpha1.PhaseStalled}
 	}
+	for i := range g.Approvals {
+		if a := &g.Approvals[i]; a.Spec.Decision == v1alpha1.Promote {
+			r.promotions = append(r.promotions, a.Name)
+		}
+	}
 	r.rejections = policies.Rejections(g.Approvals, r.Name, &r.SetStatus)
 	if c := meta.FindStatusCondition(g.Policies[0].Typed.Status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue && !r.says(c.Message) {
 		r.Stalled = c.Message
@@ -126,6 +133,11 @@ func (r *PolicyReport) Remedy() string {
 
 // AfterRejection is what users can do about a revision that was rejected.
 func (r *PolicyReport) AfterRejection() string { return policies.AfterRejection(r.rejections) }
+
+// Promoted reports whether the approval that a wave names has ended its soak, and is not an approval of the next wave.
+func (r *PolicyReport) Promoted(w *v1alpha1.WaveStatus) bool {
+	return slices.Contains(r.promotions, w.Approval)
+}
 
 // says reports whether the status of the set contains a message, after the name of the set.
 func (r *PolicyReport) says(message string) bool {

@@ -150,7 +150,7 @@ func waveRows(r *inspect.PolicyReport) [][]string {
 	for i := range r.Waves {
 		wave := &r.Waves[i]
 		rows = append(rows, []string{
-			wave.Name, fmt.Sprint(wave.Nodes), fmt.Sprint(wave.Updated), fmt.Sprint(wave.Available), phase(r, wave), approval(wave),
+			wave.Name, fmt.Sprint(wave.Nodes), fmt.Sprint(wave.Updated), fmt.Sprint(wave.Available), phase(r, wave), approval(r, wave),
 		})
 	}
 	return rows
@@ -165,13 +165,17 @@ func phase(r *inspect.PolicyReport, w *v1alpha1.WaveStatus) string {
 }
 
 // approval says who approved a wave, or ended its soak.
-func approval(w *v1alpha1.WaveStatus) string {
+func approval(r *inspect.PolicyReport, w *v1alpha1.WaveStatus) string {
+	how := ""
+	if r.Promoted(w) {
+		how = "promoted by "
+	}
 	switch {
 	case w.Approval == "":
 		return "-"
 	case w.ApprovedBy == "":
-		return "a user whom the approval does not name (" + w.Approval + ")"
+		return how + "a user whom the approval does not name (" + w.Approval + ")"
 	default:
-		return w.ApprovedBy + " (" + w.Approval + ")"
+		return how + w.ApprovedBy + " (" + w.Approval + ")"
 	}
 }
