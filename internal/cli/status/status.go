@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
@@ -149,7 +150,7 @@ func (s *status) screen(w io.Writer, sight *inspect.Observation, r *inspect.Repo
 		sight.Model.Batches = view.Batches{}
 	}
 	b.WriteString(view.Draw(sight.Model, drawing))
-	fmt.Fprintf(&b, "%s: %s\n", r.State, options.Printable(r.Why))
+	fmt.Fprintf(&b, "%s: %s\n", headline(r), options.Printable(r.Why))
 	if r.Policy == nil && r.Stopped != "" { // the lines about a policy have it
 		fmt.Fprintf(&b, "stopped: %s\n", options.Printable(r.Stopped))
 	}
@@ -171,6 +172,27 @@ func (s *status) screen(w io.Writer, sight *inspect.Observation, r *inspect.Repo
 		return nodes(w, r)
 	}
 	return nil
+}
+
+// headline is the state in a word for people: a rollout in which nothing starts now does not roll.
+func headline(r *inspect.Report) string {
+	switch p := r.Policy; {
+	case r.State != inspect.Rolling:
+	case p == nil && r.Stopped != "":
+		return "stalled"
+	case p == nil || p.Enforcement == v1alpha1.EnforcementNone:
+	case p.Phase == v1alpha1.PhaseStalled:
+		return "stalled"
+	case p.Phase == v1alpha1.PhaseSuspended:
+		return "suspended"
+	case p.Phase == v1alpha1.PhaseWaitingForWindow && p.Next != nil && p.Next.Action == v1alpha1.ActionEndFreeze:
+		return "waiting for the end of a freeze"
+	case p.Phase == v1alpha1.PhaseWaitingForWindow:
+		return "waiting for a window"
+	case p.Phase == v1alpha1.PhaseWaitingForApproval:
+		return "waiting for an approval"
+	}
+	return string(r.State)
 }
 
 // nodes lists the nodes, those that are not up to date last.
