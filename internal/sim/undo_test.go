@@ -133,10 +133,12 @@ func (p *provider) providerOps(ops []op) []op {
 // fairPeriod is how often a provider says how it is. A Pass that is much older does not count any more.
 const fairPeriod = 30 * time.Second
 
-// fairAnswer is that the provider says how it is: the image passes unless it is a bad one; nil if it has said so a short time ago.
+// fairAnswer is that the provider says how it is: the image passes unless it is a bad one; nil if it has said so a short time ago, or once where people do not let the rollout end.
 func (p *provider) fairAnswer() *op {
+	s := p.m.s
 	for _, q := range p.questions {
-		if p.m.running || p.last[q] == v1alpha1.AnswerPass && p.m.s.w.now.Sub(p.at[q]) < fairPeriod || len(p.answers) > 0 {
+		lately := s.undoing || s.ill != "" || s.w.now.Sub(p.at[q]) < fairPeriod
+		if p.m.running || p.last[q] == v1alpha1.AnswerPass && lately || len(p.answers) > 0 {
 			continue
 		}
 		return &op{words("the provider of %s says %s", p.m.name, v1alpha1.AnswerPass), 1, func() { p.answerTo(q, v1alpha1.AnswerPass) }}
