@@ -106,6 +106,7 @@ func newInit(o *options.Options) *cobra.Command {
 	f.StringVar(&a.window, "window", "", "When updates may start, as a schedule of cron with five fields (default: always).")
 	f.Var(duration{&a.windowDuration}, "window-duration", "How long the window is open.")
 	f.StringVar(&a.zone, "time-zone", "", "The time zone of the window, for example Europe/Berlin (default: UTC).")
+	onlyOnce(f)
 	for _, flag := range []string{"name", "canary", "spread-by", "percent", "soak", "window", "window-duration", "time-zone"} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions); err != nil {
 			panic(err) // the flag does not exist: every test that creates a command finds this

@@ -37,7 +37,7 @@ func TestInit(t *testing.T) {
 	text := c.Session(t, command.Root, "policy init agent", "policy init plain --name nights --canary 3 --spread-by node.kubernetes.io/instance-type --percent 25 --soak 90m --approval "+
 		"--window '0 22 * * 1-4' --window-duration 6h --time-zone Europe/Berlin", "policy init plain --canary 0 --percent 0 --soak 0s",
 		"policy init plain --canary 0 --percent 0 -o json",
-		"policy init", "policy init absent", "policy init agent --canary -1", "policy init agent --percent 101", "policy init agent --soak -1m", "policy init agent --soak 1d", "policy init agent --window '0 22 * * *' --window-duration 1d",
+		"policy init", "policy init absent", "policy init agent --canary -1", "policy init agent --percent 101", "policy init agent --percent 10 --percent 50", "policy init agent --soak 1m --soak 2m --approval", "policy init agent --soak -1m", "policy init agent --soak 1d", "policy init agent --window '0 22 * * *' --window-duration 1d",
 		"policy init agent --canary 0 --approval", "policy init agent --canary 0 --spread-by zone", "policy init agent --time-zone Europe/Berlin",
 		"policy init agent --window '0 22 * *'", "policy init agent --window '0 22 * * *' --time-zone Nowhere/Land", "policy init agent --name A_B", "policy what")
 	text += fakecluster.New(t, fakecluster.Object(t, advanced), fakecluster.Object(t, other)).Session(t, command.Root, "policy init agent --percent 0")
