@@ -14,7 +14,7 @@ const (
 	// MeasuredDurations has how long pods of the daemon set took to stop, to start and to change in place in the last rollouts, as the manager saw it.
 	// `kubectl everynode plan` estimates with it. For each of `stop`, `start` and `change` it holds the number of pods, the usual duration (the mean
 	// without the shortest and the longest tenth) and the duration that nine of ten pods did not exceed, for example `stop=50,1.2s,1.9s start=50,3s,4.1s`.
-	// The manager writes it on the current revision at the end of a rollout, and at most once a minute. Only estimates depend on it; you may remove it.
+	// The manager writes it on the current revision at the end of a rollout, and before that at most once a minute. Only estimates depend on it; you may remove it.
 	MeasuredDurations = Domain + "/measured-durations"
 )
 

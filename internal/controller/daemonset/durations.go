@@ -196,7 +196,7 @@ func summary(samples []time.Duration) everynode.Duration {
 	return everynode.Duration{Pods: n, Usual: usual, Long: max(usual, sorted[(9*n-1)/10].Round(time.Millisecond))}
 }
 
-// saveDurations writes what was measured on the current revision, at the end of a rollout and at most once in durationsPause. Nothing depends on it, so
+// saveDurations writes what was measured on the current revision, at the end of a rollout, and before that at most once in durationsPause. Nothing depends on it, so
 // a write that fails is only logged, and tried again in a later pass.
 func (p *pass) saveDurations(ctx context.Context, h *clustercache.Resolved, plan *rollout.Plan) {
 	d := &p.state.durations
@@ -209,10 +209,12 @@ func (p *pass) saveDurations(ctx context.Context, h *clustercache.Resolved, plan
 		return
 	}
 	since := d.saved
-	if ended := len(plan.Actions) == 0 && len(d.open) == 0; !ended && d.unsaved.After(since) {
+	rests := len(plan.Actions) == 0 && len(d.open) == 0
+	if !rests && d.unsaved.After(since) {
 		since = d.unsaved
 	}
-	if wait := durationsPause - p.c.Clock.Since(since); wait > 0 {
+	ended := rests && plan.Status.Updated >= plan.Status.Desired && d.saved.Before(d.unsaved) // a write that failed was made after that, and waits
+	if wait := durationsPause - p.c.Clock.Since(since); wait > 0 && !ended {
 		d.wake = wait
 		return
 	}
