@@ -275,7 +275,7 @@ func verdictExceptions() exceptions {
 	return exceptions{
 		"it counts one by one what happens, or simulates it": {"internal/plan/outcome.go", "internal/plan/simulate.go"},
 		"a write is checked again":                           {"internal/apply/executor/executor.go", "internal/apply/executor/overtaken.go"},
-		"it shows the values behind a verdict":               {"internal/cli/explain/pod.go", "internal/cli/explain/policy.go", "internal/cli/explain/values.go", "internal/cli/inspect/cause.go", "internal/cli/plan/document.go", "internal/cli/plan/waits.go", "internal/cli/plan/warnings.go"},
+		"it shows the values behind a verdict":               {"internal/cli/explain/pod.go", "internal/cli/explain/policy.go", "internal/cli/explain/values.go", "internal/cli/inspect/cause.go", "internal/cli/plan/waits.go", "internal/cli/plan/warnings.go"},
 		"it shows where a rollout is": {
 			"internal/cli/inspect/govern.go", "internal/cli/inspect/outcome.go", "internal/cli/inspect/report.go", "internal/cli/live/live.go",
 			"internal/cli/view/frame.go", "internal/cli/view/model.go", "internal/cli/view/batches.go",
@@ -283,7 +283,7 @@ func verdictExceptions() exceptions {
 		"conditions and events about one of them":              {"internal/controller/daemonset/imagewait.go", "internal/dialect/kruise/conditions.go"},
 		"which images are pulled depends on what holds a node": {"internal/predownload/decide.go"},
 		"a rollout policy gives them, as an input of the core": {
-			"internal/policy/analysis.go", "internal/policy/answers.go", "internal/policy/approval.go", "internal/policy/budget.go", "internal/policy/decide.go", "internal/policy/failure.go", "internal/policy/group.go", "internal/policy/roll.go", "internal/policy/watch.go", "internal/policy/waves.go", "internal/policy/window.go",
+			"internal/policy/analysis.go", "internal/policy/answers.go", "internal/policy/budget.go", "internal/policy/decide.go", "internal/policy/failure.go", "internal/policy/group.go", "internal/policy/roll.go", "internal/policy/watch.go", "internal/policy/waves.go", "internal/policy/window.go",
 		},
 	}
 }

@@ -3,7 +3,6 @@
 package policy
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -98,18 +97,6 @@ func (r *run) approved(w *Wave) *v1alpha1.RolloutApproval {
 }
 
 func (r *run) rejected() bool { return r.decided(v1alpha1.Reject, "") != nil }
-
-// holdRejected holds a revision that a user has rejected.
-func (r *run) holdRejected() {
-	r.keepWatch()
-	r.out.Status.Phase, r.out.Status.RejectedRevision = v1alpha1.PhaseRejected, r.target().Name
-	r.holdAll(rollout.WaitRejected)
-	which := "the RolloutApproval with the rejection"
-	if a := r.decided(v1alpha1.Reject, ""); !r.named(a) {
-		which = fmt.Sprintf("rolloutapproval/%s, which names the policy %s", a.Name, a.Spec.Policy)
-	}
-	r.block("Rejected", "The revision was rejected: change the template, or delete "+which+".")
-}
 
 // judge sets the state of each approval without one: so an approval does not count again if the template changes and returns later.
 func (r *run) judge() {

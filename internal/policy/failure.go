@@ -247,6 +247,18 @@ func (r *run) hold() {
 	}
 }
 
+// holdRejected holds a revision that a user has rejected.
+func (r *run) holdRejected() {
+	r.keepWatch()
+	r.out.Status.Phase, r.out.Status.RejectedRevision = v1alpha1.PhaseRejected, r.target().Name
+	r.holdAll(rollout.WaitRejected)
+	which := "the RolloutApproval with the rejection"
+	if a := r.decided(v1alpha1.Reject, ""); !r.named(a) {
+		which = fmt.Sprintf("rolloutapproval/%s, which names the policy %s", a.Name, a.Spec.Policy)
+	}
+	r.block("Rejected", "The revision was rejected: change the template, or delete "+which+".")
+}
+
 // returnedText says that an undo has ended, and which nodes still have another revision: those that are not ready return later.
 func (r *run) returnedText(to string) string {
 	var away []string

@@ -139,7 +139,7 @@ func (f *prediction) document(warnings []Warning, diff string) *Document {
 
 // outcomes returns the outcome for each node.
 func (f *prediction) outcomes() []Node {
-	nodes, cause := make([]Node, len(f.result.Nodes)), f.cause()
+	nodes, cause := make([]Node, len(f.result.Nodes)), f.causes()
 	for i, n := range f.result.Nodes {
 		nodes[i] = Node{
 			Name: n.Name, Verdict: n.Verdict, Wave: n.Wave,
@@ -151,20 +151,25 @@ func (f *prediction) outcomes() []Node {
 				nodes[i].End = text(n.End)
 			}
 		}
-		if cause != "" && n.Reason == rollout.WaitPolicy {
-			nodes[i].Message = cause
+		if text := cause(n.Reason); text != "" {
+			nodes[i].Message = text
 		}
 	}
 	return nodes
 }
 
-// cause is why nodes wait for the rollout policy at the end of the plan, as the status of the set shows it; empty if nothing more than the sentence of the verdict is known.
-func (f *prediction) cause() string {
-	e := inspect.Evaluation{View: f.view, Governance: f.governance}
+// causes returns why nodes have a verdict at the end of the plan, as the status of the set shows it; empty if nothing more than the sentence of the verdict is known.
+func (f *prediction) causes() func(rollout.VerdictKind) string {
+	e, known := inspect.Evaluation{View: f.view, Governance: f.governance}, map[rollout.VerdictKind]string{}
 	if f.governor != nil && f.governor.last != nil {
 		e.Governance.Now, e.Governance.Stored = f.governor.last, nil
 	}
-	return e.Cause(rollout.WaitPolicy)
+	return func(kind rollout.VerdictKind) string {
+		if _, is := known[kind]; !is {
+			known[kind] = e.Cause(kind)
+		}
+		return known[kind]
+	}
 }
 
 // message returns the reason for the verdict of a node, as a sentence without a capital letter and a full stop.
