@@ -148,7 +148,7 @@ func (s *sim) newManager(fence time.Duration) *manager {
 	for k := range kinds {
 		m.seen[k] = -1
 	}
-	m.rules, m.provider = s.newRuler(m), &provider{m: m, said: map[int64]v1alpha1.Answer{}, last: map[rollouts.Question]v1alpha1.Answer{}, at: map[rollouts.Question]time.Time{}}
+	m.rules, m.provider = s.newRuler(m), &provider{m: m, said: map[int64]v1alpha1.Answer{}, last: map[rollouts.Question]v1alpha1.Answer{}, at: map[rollouts.Question]time.Time{}, repeats: map[rollouts.Question]int{}}
 	m.key = clustercache.Key{Dialect: s.dialect().Source.Dialect, Namespace: namespace, Name: setName}
 	m.peer.key = clustercache.Key{Dialect: nativeDialect().Source.Dialect, Namespace: namespace, Name: peerName}
 	m.index = clustercache.NewIndex(m.enqueue)

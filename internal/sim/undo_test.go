@@ -74,6 +74,8 @@ type provider struct {
 	last map[rollouts.Question]v1alpha1.Answer
 	// at is when the last answer to each question was given.
 	at map[rollouts.Question]time.Time
+	// repeats is how often each answer was given again.
+	repeats map[rollouts.Question]int
 }
 
 // Ask implements daemonset.Analyses.
@@ -130,16 +132,22 @@ func (p *provider) providerOps(ops []op) []op {
 	return ops
 }
 
-// fairPeriod is how often a provider says how it is. A Pass that is much older does not count any more.
-const fairPeriod = 30 * time.Second
+const (
+	// fairPeriod is how often a provider says how it is. A Pass that is much older does not count any more.
+	fairPeriod = 30 * time.Second
+	// fairRepeats is how often it repeats itself: a wave may wait for something else for ever.
+	fairRepeats = 8
+)
 
-// fairAnswer is that the provider says how it is: the image passes unless it is a bad one; nil if it has said so a short time ago, or once where people do not let the rollout end.
+// fairAnswer is that the provider says how it is: the image passes unless it is a bad one; nil if it has said so a short time ago, or often enough.
 func (p *provider) fairAnswer() *op {
-	s := p.m.s
 	for _, q := range p.questions {
-		lately := s.undoing || s.ill != "" || s.w.now.Sub(p.at[q]) < fairPeriod
+		lately := p.repeats[q] >= fairRepeats || p.m.s.ill != "" || p.m.s.w.now.Sub(p.at[q]) < fairPeriod
 		if p.m.running || p.last[q] == v1alpha1.AnswerPass && lately || len(p.answers) > 0 {
 			continue
+		}
+		if p.last[q] == v1alpha1.AnswerPass {
+			p.repeats[q]++
 		}
 		return &op{words("the provider of %s says %s", p.m.name, v1alpha1.AnswerPass), 1, func() { p.answerTo(q, v1alpha1.AnswerPass) }}
 	}
