@@ -179,10 +179,12 @@ func (u *wavesRuling) at(wave int) map[string]bool {
 
 func (o *membership) look(k known, u *wavesRuling) {
 	for node, at := range u.places {
-		if was, known := o.earliest[node]; !known || at < was {
+		was, known := o.earliest[node]
+		if !known || at < was {
 			o.earliest[node] = at
 		}
 		o.seen[node] = true
+		o.shrunk = o.shrunk || known && at > was // a user has taken it out of a wave
 	}
 	for node := range o.seen {
 		o.shrunk = o.shrunk || k.nodes[node] == nil || k.fit(node) != mustRun
