@@ -41,9 +41,14 @@ func (r *run) blockedByBudget(active int) {
 	}
 	waits := false
 	for i := range r.s.Nodes {
-		waits = waits || r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.ofWave(active, i) && r.serving(i)
+		if waits = r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.ofWave(active, i) && r.serving(i); waits {
+			break
+		}
 	}
-	if down, failed, most := r.usedUp(active); waits && down+failed >= most {
+	if !waits {
+		return
+	}
+	if down, failed, most := r.usedUp(active); down+failed >= most {
 		what := "of later waves, steps or groups"
 		if failed > 0 {
 			what += ", or without which a wave goes on,"
@@ -66,11 +71,12 @@ func (r *run) usedUp(active int) (down, failed, most int) {
 			continue
 		}
 		members++
+		fails, held := r.hasFailedOn(i), r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.places[i] >= place(active)
 		switch {
-		case !n.Ready && set.Unreachable.Skip || r.serving(i):
-		case r.hasFailedOn(i):
+		case !fails && !held || !n.Ready && set.Unreachable.Skip || r.serving(i):
+		case fails:
 			failed++
-		case r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.places[i] >= place(active):
+		default:
 			down++
 		}
 	}

@@ -119,7 +119,7 @@ func mutants() []mutant {
 		{"time without a soak counts as one", "soak.go", "r.in.Memory == nil || r.in.Memory.soaks", "r.in.Memory == nil || !r.in.Memory.growing"},
 		{"a missing pod shows no start", "memory.go", "(!r.atRest() || r.returning) && r.bare(i)", "r.returning && r.bare(i)"},
 		{"a wave that has passed takes another node", "waves.go", "return a.passed[k] && n.Joined", "return a.s == nil && n.Joined"},
-		{"a node that is tainted because it went down leaves its wave", "waves.go", "return desired(n) || !n.Ready", "return desired(n) || s == nil && !n.Ready"},
+		{"a node that is tainted because it went down leaves its wave", "waves.go", "desired(n) || wentDownWith(s, n)", "desired(n) || s == nil && wentDownWith(s, n)"},
 		{"a node that comes back starts while a later zone is at work", "waves.go", "return several || first >= 0 && groups[first] != group", "return several && groups[first] != group"},
 		{"a policy is ready although a wave lacks pods", "conditions.go", "if !p.WaveHealthy || !available(s) {", "if !p.WaveHealthy {"},
 		{"a rollout does not end without a node that is left out", "roll.go", "case old && r.left[i]:", "case old && r.s == nil:"},

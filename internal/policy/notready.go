@@ -18,6 +18,9 @@ const mostNotReady = 4
 
 // blockedByNodes reports the nodes that are not ready and that the active wave waits for, and until when.
 func (r *run) blockedByNodes(active int) {
+	if n := &r.waves[active]; n.available >= n.nodes {
+		return
+	}
 	var names []string
 	nodes := int32(0)
 	for i := range r.s.Nodes {

@@ -81,7 +81,14 @@ func desired(n *rollout.Node) bool { return n.Fit == rollout.MustRun && !n.Gone 
 // member reports whether waves count a node: it must run a pod, or it has one of the revision and went down with it. Kubernetes taints such a node, so most sets need no pod there any
 // more, but the revision may be the reason.
 func member(s *rollout.Snapshot, n *rollout.Node) bool {
-	return desired(n) || !n.Ready && n.Fit == rollout.MayStay && !n.Gone && slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == s.Set.Update && p.Created <= n.Since })
+	return desired(n) || wentDownWith(s, n)
+}
+
+// wentDownWith reports whether a node went down with a pod of the revision. It is no part of member, so that the compiler can inline that: member is asked for each node many times.
+//
+//go:noinline
+func wentDownWith(s *rollout.Snapshot, n *rollout.Node) bool {
+	return n.Fit == rollout.MayStay && !n.Ready && !n.Gone && slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == s.Set.Update && p.Created <= n.Since })
 }
 
 func (w *Wave) matches(nodeLabels map[string]string) bool {
