@@ -59,3 +59,20 @@ func TestPassedWavesTakeNoFurtherNodes(t *testing.T) {
 		w.want("", v1alpha1.PhaseSoaking, "one")
 	})
 }
+
+// TestAPassedWaveTakesNoNodeThatWasNotReadyForAMoment: a node that was ready when the wave passed, and was down for a moment later, belongs to a later wave.
+func TestAPassedWaveTakesNoNodeThatWasNotReadyForAMoment(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 3}}, {name: half, nodes: {count: 2}, soak: 1h}]\nunreachableAfter: 1m")
+	w.node("a").Ready, w.node("a").Since = false, w.s.Now.Add(-time.Hour)
+	w.node("a").Pods[0].Deleting = true // and no kubelet ends it
+	w.pass(0)
+	w.want("bc", v1alpha1.PhaseRolling, "canary")
+	w.pass(time.Second)
+	w.want("de", v1alpha1.PhaseRolling, "half")
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseSoaking, "half")
+	w.vanish("a")
+	w.node("f").Since = w.s.Now // it was rebooted
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseSoaking, "half")
+}

@@ -391,6 +391,7 @@ func (r *run) release(active int) {
 	if st.Phase == v1alpha1.WaveRolling {
 		r.steps(active)
 	}
+	r.holdLate(active)
 }
 
 // limit applies the limits that stop all waves, and returns the phase of the rollout.

@@ -24,10 +24,11 @@ const nowhere place = -1
 // begun are in the wave in which it has, and the places of those that are gone stay empty.
 func (r *run) assign() (places []place, unmatched []bool) {
 	p := r.p
-	a := &assignment{s: r.s, labels: r.in.Labels, places: slices.Clone(r.began), gone: r.gone, counts: make([]int, len(p.Waves)), complete: make([]rollout.Time, len(p.Waves)), passed: make([]bool, len(p.Waves))}
+	a := &assignment{s: r.s, labels: r.in.Labels, places: slices.Clone(r.began), gone: r.gone, counts: make([]int, len(p.Waves)), complete: make([]rollout.Time, len(p.Waves)), passed: make([]bool, len(p.Waves)), begun: make([]bool, len(p.Waves))}
 	for i, k := range r.began {
 		if k != nowhere && member(r.s, &r.s.Nodes[i]) {
 			a.counts[k]++
+			a.begun[k] = true
 		}
 	}
 	unmatched = make([]bool, len(p.Waves))
@@ -60,8 +61,8 @@ type assignment struct {
 	counts []int
 	// complete is when each wave was complete; 0 for one that is not.
 	complete []rollout.Time
-	// passed reports for each wave whether it has passed.
-	passed []bool
+	// passed reports for each wave whether it has passed, and begun whether it is known on which of its nodes the update has begun.
+	passed, begun []bool
 	// order is the order in which waves take members; those before next have a wave. The memory of free is reused for each wave.
 	order, free []int
 	next        int
@@ -171,12 +172,15 @@ func (a *assignment) late(k place, i int) bool {
 	return a.complete[k] != 0 && a.s.Nodes[i].Joined >= a.complete[k]
 }
 
-// closed reports whether a wave has passed without a node that was ready then: the node waits for a wave that comes later. Otherwise its update would begin at once,
-// while a later wave is observed. A node that was not ready was left out, and may be one of the wave's members.
+// closed reports whether a wave has passed without a node that there was then: the node waits for a wave that comes later. Otherwise its update would begin at once,
+// while a later wave is observed. A node that has not been ready since before that was left out, and stays in the wave until it is ready again.
 func (a *assignment) closed(k place, i int) bool {
 	n := &a.s.Nodes[i]
-	return a.passed[k] && n.Joined < a.complete[k] && n.Ready && n.Since < a.complete[k] &&
-		!slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == a.s.Set.Update })
+	if !a.passed[k] || n.Joined >= a.complete[k] || !n.Ready && n.Since < a.complete[k] {
+		return false
+	}
+	// If it is not known where updates have begun, the nodes that have the revision are its members.
+	return a.begun[k] || !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == a.s.Set.Update })
 }
 
 // number is how many nodes a wave takes: total are those that it matches, taken those of them that are in waves before it. Percentages are those of the nodes
@@ -294,7 +298,7 @@ func (r *run) steps(k int) {
 		nodes, groups = r.grouped(nodes, topology)
 	}
 	done := front{nodes: nodes, done: r.done}
-	elsewhere := r.busy(nodes, groups)
+	elsewhere := r.busy()
 	for at, i := range nodes {
 		if len(groups) > 0 && elsewhere(groups[at]) && !r.standing[i].UnderWay {
 			hold(i)
@@ -329,18 +333,6 @@ func (r *run) inOrder(k int) (nodes []int, begun int) {
 		}
 	}
 	return append(nodes, later...), len(nodes)
-}
-
-// busy returns a function that reports whether an update is under way in another group than this one: a node that was left out in its turn may come back in an earlier group.
-func (r *run) busy(nodes []int, groups []string) (elsewhere func(group string) bool) {
-	first, several := -1, false
-	for at := range groups {
-		if i := nodes[at]; r.standing[i].UnderWay && !r.left[i] {
-			several = several || first >= 0 && groups[first] != groups[at]
-			first = at
-		}
-	}
-	return func(group string) bool { return several || first >= 0 && groups[first] != group }
 }
 
 // grouped orders nodes by the value of a label, and returns that too.
