@@ -13,15 +13,15 @@ interface Props { from: number; to: number; at: number; says: string; steps?: nu
 
 export function Player({ from, to, at, says, steps = 100, move, children }: Props) {
   const [playing, play] = useState(false);
-  /** own is the time to which the player has moved. At another time something else is shown, and the player stops. */
+  /** own is the time to which the player has moved. If another one stays, something else is shown, and the player stops; for a moment it may be the time before the move. */
   const own = useRef(at);
   useEffect(() => {
     if (!playing) {
       return;
     }
     if (at !== own.current) {
-      play(false);
-      return;
+      const stop = setTimeout(() => play(false), 5 * pause);
+      return () => clearTimeout(stop);
     }
     const timer = setTimeout(() => {
       const next = Math.min(at + Math.max((to - from) / steps, 0.1), to);
