@@ -35,10 +35,13 @@ func onePolicy(s *harness.Space) string {
 // refused tries to apply the plan that is shown, is refused for a reason, and shows the new plan.
 func (b *browser) refused(reason, counts string) {
 	b.t.Helper()
+	const answers = `performance.getEntriesByType("resource").filter((e) => e.name.endsWith("/api/verb")).length`
+	before := 0
 	b.Does("a plan that does not hold: "+reason, chrome.Press(chrome.Find("[data-plan] button.main")), chromedp.WaitVisible("dialog [data-stale]"),
 		chrome.Until(fmt.Sprintf("document.querySelector('dialog [data-stale]').innerText.includes(%q)", reason)),
 		chrome.Until(`!document.querySelector("dialog").innerText.includes("was edited")`),
-		chrome.Press(chrome.Named("dialog .buttons button", "Show the new plan")),
+		chromedp.Evaluate(answers, &before), chrome.Press(chrome.Named("dialog .buttons button", "Show the new plan")))
+	b.Does("the new plan", chrome.Until(fmt.Sprintf(`%s > %d && !document.querySelector(".foresight button[type=submit]").disabled`, answers, before)),
 		chrome.Until(fmt.Sprintf(`!document.querySelector("dialog") && document.querySelector("[data-plan]").innerText.includes(%q)`, counts)))
 }
 
