@@ -427,8 +427,8 @@ func (r *run) pace() {
 			}
 		}
 	}
-	g.Creates = g.InFlight >= 0 || g.Starts >= 0
-	if g.Creates || g.NewestFirst {
+	g.Creates = (g.InFlight >= 0 || g.Starts >= 0) && !r.undoing && !r.atRest() // otherwise the last revision of a node may be the one that has failed
+	if g.InFlight >= 0 || g.Starts >= 0 || g.NewestFirst {
 		r.out.Gate, r.restricts = g, true
 	}
 }

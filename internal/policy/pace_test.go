@@ -148,3 +148,39 @@ func TestPaceHoldsCreates(t *testing.T) {
 		t.Errorf("started %t: %+v", policy.Started(&plan), plan.Actions)
 	}
 }
+
+// TestPaceCreatesNoPodOfAFailedRevision: pods of a revision that is being undone vanish, because a user or a kubelet deletes them. Their nodes get the committed revision at once, whatever
+// the pace, also if the template describes it again.
+func TestPaceCreatesNoPodOfAFailedRevision(t *testing.T) {
+	for _, pace := range []string{"maxUpgrading: 1", "minTimeBetween: 10m"} {
+		for name, undo := range map[string]func(w *world){
+			"the policy undoes it":  func(w *world) { w.approve("back", "", "v2", v1alpha1.UndoRollout) },
+			"the template is again": func(w *world) { w.s.Set.Update = 0 },
+		} {
+			w := newWorld(t, judgedStrictly()+"pace: {"+pace+"}\n")
+			for _, node := range []string{"a", "b", "c"} {
+				w.put(node, 1, true)
+			}
+			w.pass(0)
+			undo(w)
+			w.pass(time.Second)
+			if w.last.Phase != v1alpha1.PhaseUndoing {
+				t.Fatalf("%s: phase %s: %+v", name, w.last.Phase, w.last.Blocking)
+			}
+			w.last.LastStart = policy.Moment(w.s.Now)
+			for _, node := range []string{"b", "c"} {
+				w.node(node).Pods, w.node(node).Last = nil, 1
+			}
+			w.pass(time.Second)
+			created := map[int]string{}
+			for _, a := range w.plan().Actions {
+				if a.Kind == rollout.Create {
+					created[a.Revision] += w.s.Nodes[a.Node].Name
+				}
+			}
+			if created[0] != "bc" || created[1] != "" {
+				t.Errorf("%s, %s: created %v: %s", name, pace, created, w.verdicts())
+			}
+		}
+	}
+}
