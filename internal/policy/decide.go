@@ -179,7 +179,7 @@ type waveCount struct{ nodes, updated, available, absent, failed, down, mayFail 
 func Decide(in *Input) Result {
 	r := &run{in: in, s: in.Snapshot, out: Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision, Revert: rollout.NoRevision, Memory: &Memory{}}, template: in.Snapshot.Set.Update}
 	if u := r.s.Set.Update; u < 0 || u >= len(r.s.Revisions) {
-		r.out.Memory, r.out.Watch = in.Memory, in.Watch.pause()
+		r.out.Memory, r.out.Watch = in.Memory.Unobserved(), in.Watch.pause()
 		return r.out // nothing is decided, and the next decision continues from the last one
 	}
 	if in.Memory != nil {

@@ -72,6 +72,16 @@ func (r *run) agePass(id string, interval time.Duration) (old bool) {
 	return rest <= 0
 }
 
+// Unobserved returns what is passed on to a decision that does not directly follow the last one: what was measured before counts no more, because nothing was measured since.
+func (m *Memory) Unobserved() *Memory {
+	if m == nil {
+		return nil
+	}
+	out := *m
+	out.passed = nil
+	return &out
+}
+
 // heard notes an answer to a question.
 func (r *run) heard(id string, answer v1alpha1.Answer) {
 	if delete(r.out.Memory.passed, id); answer == v1alpha1.AnswerPass {

@@ -56,3 +56,27 @@ func TestAPassBeforeAPauseIsOld(t *testing.T) {
 		t.Errorf("the status is %+v", as)
 	}
 }
+
+// While the revision of the template is not known, nothing is measured: a Pass and the answer that no alert is firing do not count after that.
+func TestAPassBeforeAnUnknownRevisionIsOld(t *testing.T) {
+	w := observed(t, analysed)
+	w.policies = []*policy.Policy{read(t, analysed+"blockOnAlerts: {provider: main}\n")}
+	w.pass(time.Second)
+	w.answer("errors", passes)
+	w.answer("", passes)
+	w.pass(time.Second)
+	if as, alerts := w.last.Analyses[0], w.last.Alerts; as.Answer != passes || alerts.Answer != passes {
+		t.Fatalf("%+v, %+v", as, alerts)
+	}
+	last := w.last
+	w.s.Set.Update = -1
+	for range 60 {
+		w.pass(time.Minute)
+		w.last = last // nothing was reported
+	}
+	w.s.Set.Update = 1
+	w.pass(time.Second)
+	if as, alerts := w.last.Analyses[0], w.last.Alerts; as.Answer != unknown || alerts.Answer != unknown {
+		t.Errorf("an hour after the only measurement: %+v, %+v", as, alerts)
+	}
+}

@@ -94,3 +94,31 @@ func TestAnAnalysisUndoes(t *testing.T) {
 		t.Errorf("after the failure it asks %+v", m.asked)
 	}
 }
+
+// TestAPassBeforeATimeWithoutDecisions: another controller owns the dialect for an hour, in which nothing is measured. The Pass of before lets no wave pass, and another one does.
+func TestAPassBeforeATimeWithoutDecisions(t *testing.T) {
+	w, r, m := analysedWorld(t)
+	r.Policies[0].Waves[0].Soak = time.Minute
+	m.answer(v1alpha1.AnswerPass)
+	w.mustPass()
+	w.clock.Step(30 * time.Second)
+	w.mustPass()
+	w.mayWrite = false
+	w.mustPass()
+	w.clock.Step(time.Hour)
+	w.mustPass()
+	w.mayWrite = true
+	w.mustPass()
+	w.clock.Step(31 * time.Second)
+	w.settle()
+	if got := len(w.images("img:v2")); got != 1 || r.last().Analyses[0].Answer != v1alpha1.AnswerUnknown {
+		t.Fatalf("an hour after the only measurement, %d nodes have the revision: %+v", got, r.last())
+	}
+	m.answer(v1alpha1.AnswerPass)
+	w.mustPass()
+	w.clock.Step(31 * time.Second)
+	w.settleAndWait()
+	if got := w.images("img:v2"); len(got) != 4 {
+		t.Errorf("nodes %v, %+v", got, r.last())
+	}
+}

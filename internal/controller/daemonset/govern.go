@@ -179,6 +179,9 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 			g.memory, in.Restored, elapsed, in.Watch = nil, true, 0, nil
 		}
 		in.Last, in.Memory, in.Elapsed = g.last, g.memory, elapsed
+		if p.governedAt.IsZero() {
+			in.Memory = g.memory.Unobserved()
+		}
 	}
 	out := policy.Decide(in)
 	p.c.ask(p.key, out.Questions)
