@@ -109,3 +109,34 @@ func TestWaveDeadlineBecauseOfOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestWaveDeadlineWhileAWebhookIsDown: a webhook that cannot be called says nothing about the revision, so the time without a pod does not count. A quota or a webhook that denies the pod does.
+func TestWaveDeadlineWhileAWebhookIsDown(t *testing.T) {
+	for _, denied := range []bool{false, true} {
+		w := newWorld(t, hurried)
+		w.pass(0)
+		w.want("abc", v1alpha1.PhaseRolling, "canary")
+		a := w.node("a")
+		a.Pods, a.Last = nil, 1
+		a.Refusal = &rollout.Refusal{Message: "failed calling webhook", Denied: denied, RetryAt: w.s.Now.Add(time.Hour)}
+		for range 20 {
+			w.pass(time.Minute)
+		}
+		if failed := w.last.Failure != nil; failed != denied {
+			t.Errorf("denied %t: failure %+v", denied, w.last.Failure)
+		}
+		if denied {
+			continue
+		}
+		a.Refusal = nil // the webhook is back, and the time counts
+		w.put("a", 1, false)
+		w.node("a").Pods[0].Phase, w.node("a").Pods[0].Pull = rollout.Pending, rollout.Pulls
+		w.pass(time.Minute)
+		w.pass(9 * time.Minute)
+		w.wantNoFailure()
+		w.pass(time.Minute)
+		if w.last.Failure == nil {
+			t.Errorf("phase %s", w.last.Phase)
+		}
+	}
+}
