@@ -182,9 +182,7 @@ func Decide(in *Input) Result {
 		r.out.Memory, r.out.Watch = in.Memory.Unobserved(), in.Watch.pause()
 		return r.out // nothing is decided, and the next decision continues from the last one
 	}
-	if in.Memory != nil {
-		r.out.Memory.begun, r.out.Memory.soaking = in.Memory.begun, in.Memory.soaking
-	}
+	r.keepMemory()
 	r.findCommitted()
 	switch {
 	case in.Unread:

@@ -29,6 +29,16 @@ type Memory struct {
 	growing, soaks bool
 	// passed is how long ago the newest answer to a question was, if it is a Pass, by the question's id.
 	passed map[string]time.Duration
+	// unclear are the nodes that lacked their pod at the first decision of the process, and have had none since: their update may have begun before.
+	unclear map[string]bool
+}
+
+// keepMemory passes on what a decision does not always determine.
+func (r *run) keepMemory() {
+	if m := r.in.Memory; m != nil {
+		r.out.Memory.begun, r.out.Memory.soaking = m.begun, m.soaking
+	}
+	r.noteUnclear()
 }
 
 // downFor is how long a node has not been ready since a time of the wall clock.

@@ -27,8 +27,23 @@ func (r *run) getsFirst(i int) bool {
 	}
 	if r.in.Memory == nil {
 		r.wakeAt(r.s.Now.Add(time.Second))
+		return false
 	}
-	return r.in.Memory != nil
+	return n.Obstacle() == "" || !r.out.Memory.unclear[n.Name]
+}
+
+// noteUnclear notes the nodes that getsFirst cannot judge before they have had a pod.
+func (r *run) noteUnclear() {
+	for i := range r.s.Nodes {
+		n, first := &r.s.Nodes[i], r.in.Memory == nil
+		if len(n.Pods) > 0 || n.Last != rollout.NoRevision || first && !r.bare(i) || !first && !r.in.Memory.unclear[n.Name] {
+			continue
+		}
+		if r.out.Memory.unclear == nil {
+			r.out.Memory.unclear = map[string]bool{}
+		}
+		r.out.Memory.unclear[n.Name] = true
+	}
 }
 
 // blockedByPace reports when nodes that cannot get their pod use up maxUpgrading, so that nothing goes on.

@@ -66,30 +66,75 @@ func TestPaceCountsFromTheAnswer(t *testing.T) {
 }
 
 // TestPaceBesideANodeWithoutAPod: a node of a later wave that cannot get its first pod is in the middle of no update, so it takes no place of the pace. A manager that has just
-// started cannot know whether it had a pod.
+// started cannot know whether it had a pod, and counts the node until it has one.
 func TestPaceBesideANodeWithoutAPod(t *testing.T) {
 	w := newWorld(t, "waves: [{name: canary, nodes: {count: 2}}]\npace: {maxUpgrading: 1}")
-	w.join("k", w.s.Now, 0)
-	k := w.node("k")
-	k.Pods, k.Refusal = nil, &rollout.Refusal{Message: "exceeded quota", RetryAt: w.s.Now.Add(time.Hour)}
+	refused := func(name string) {
+		w.join(name, w.s.Now, 0)
+		w.node(name).Pods, w.node(name).Refusal = nil, &rollout.Refusal{Message: "exceeded quota", RetryAt: w.s.Now.Add(time.Hour)}
+	}
+	refused("k")
 	w.pass(0)
 	if got := w.roll(); got != "" || w.out.Wake != w.s.Now.Add(time.Second) {
 		t.Errorf("the first decision rolls %q, the next one is at %d", got, w.out.Wake)
 	}
-	if want := "No other update starts: spec.pace.maxUpgrading allows 1 at once, and the pods of 1 node cannot be created. Node k: exceeded quota. " +
-		"Remove the reason, or raise spec.pace.maxUpgrading."; len(w.last.Blocking) != 1 || w.last.Blocking[0].Reason != "Pace" || w.last.Blocking[0].Message != want {
-		t.Errorf("%+v", w.last.Blocking)
+	for range 3 {
+		w.pass(time.Second)
+		if want := "No other update starts: spec.pace.maxUpgrading allows 1 at once, and the pods of 1 node cannot be created. Node k: exceeded quota. " +
+			"Remove the reason, or raise spec.pace.maxUpgrading."; w.roll() != "" || len(w.last.Blocking) != 1 || w.last.Blocking[0].Reason != "Pace" || w.last.Blocking[0].Message != want {
+			t.Errorf("%s: %+v", w.verdicts(), w.last.Blocking)
+		}
 	}
+	w.put("k", 0, true)
+	refused("l")
 	w.pass(time.Second)
 	if got := w.roll(); got != "a" || len(w.last.Blocking) > 0 {
 		t.Errorf("rolls %q: %s\n%+v", got, w.verdicts(), w.last.Blocking)
 	}
-	k = w.node("k")
-	k.Last = 1 // its pod was deleted for its update
+	w.node("k").Pods, w.node("k").Refusal = nil, w.node("l").Refusal // it has had one
+	w.pass(time.Second)
+	if got := w.roll(); got != "b" || len(w.last.Blocking) > 0 {
+		t.Errorf("rolls %q: %s\n%+v", got, w.verdicts(), w.last.Blocking)
+	}
+	w.node("l").Last = 1 // its pod was deleted for its update
 	w.pass(time.Second)
 	if got := w.roll(); got != "" || !blockedBy(w, "Pace") {
 		t.Errorf("rolls %q next to a node in the middle of its update: %+v", got, w.last.Blocking)
 	}
+}
+
+// TestPaceAfterARestartBesideARefusedCreate: the pod of a, which has joined since the revision was made, was deleted for its update, and its create is refused. A new manager starts
+// no other update before a has its pod.
+func TestPaceAfterARestartBesideARefusedCreate(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {selector: {matchLabels: {canary: \"true\"}}}}]\npace: {maxUpgrading: 1}")
+	w.labels["a"], w.labels["b"] = map[string]string{"canary": "true"}, map[string]string{"canary": "true"}
+	a := w.node("a")
+	a.Joined = w.s.Now.Add(time.Second)
+	w.pass(2 * time.Second)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+	a.Pods, a.Last = nil, 1
+	a.Refusal = &rollout.Refusal{Message: "exceeded quota", Denied: true, RetryAt: w.s.Now.Add(time.Hour)}
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.lead()
+	a.Last = rollout.NoRevision // only the earlier manager knew
+	for k := range 3 {
+		w.pass(time.Second)
+		if got := w.roll(); got != "" {
+			t.Errorf("maxUpgrading is 1, a is in the middle of its update, and %s starts", got)
+		}
+		if k == 1 {
+			was := w.s.Set.Update // the revision of the template is not known for a moment
+			w.s.Set.Update = -1
+			last := w.last
+			w.pass(time.Second)
+			w.s.Set.Update, w.last = was, last
+		}
+	}
+	w.put("a", 1, true)
+	a.Refusal = nil
+	w.pass(time.Second)
+	w.want("b", v1alpha1.PhaseRolling, "canary")
 }
 
 func blockedBy(w *world, reason string) bool {
