@@ -26,8 +26,12 @@ func (r *run) aboutTarget(a *v1alpha1.RolloutApproval) bool {
 
 // aboutGone reports whether an approval holds a revision whose ControllerRevision is gone: the template may be that of a copy of it. What releases nodes does not count then.
 func (r *run) aboutGone(a *v1alpha1.RolloutApproval) bool {
-	holds := a.Spec.Decision == v1alpha1.Reject || a.Spec.Decision == v1alpha1.UndoRollout
-	return holds && r.named(a) && r.concerns(a) && !r.hasRevision(a.Spec.Revision)
+	return holds(a) && r.named(a) && r.concerns(a) && !r.hasRevision(a.Spec.Revision)
+}
+
+// holds reports whether an approval keeps nodes from a revision.
+func holds(a *v1alpha1.RolloutApproval) bool {
+	return a.Spec.Decision == v1alpha1.Reject || a.Spec.Decision == v1alpha1.UndoRollout
 }
 
 // hasRevision reports whether the history has a revision of that name.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 )
 
 // identity is whether a status is about the rollout that is decided about.
@@ -35,7 +36,22 @@ func (r *run) findLast() {
 		held := *last
 		held.Waves, held.Analyses, held.Alerts, held.StartedAt = nil, nil, nil, nil
 		r.last = &held
+	default:
+		if r.knowsNothing() {
+			r.rollout = r.heldNumber()
+		}
 	}
+}
+
+// heldNumber is the number of the last rollout of the template that a user has rejected or undone; 0 for none. If there is no status, this is that rollout: another account
+// can raise the number of the revision meanwhile, and that releases no node.
+func (r *run) heldNumber() (number int64) {
+	for i := range r.in.Approvals {
+		if a := &r.in.Approvals[i]; a.Status.State == v1alpha1.ApprovalValid && holds(a) && r.aboutTarget(a) {
+			number = max(number, a.Status.TargetNumber)
+		}
+	}
+	return number
 }
 
 // Continues reports whether the last status is about the rollout that is decided about.

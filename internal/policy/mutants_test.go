@@ -92,6 +92,7 @@ func mutants() []mutant {
 		{"the next pod has no time of its own for a pull", "watch.go", "w.uid, w.age, w.pulled, w.restarts, w.retried = p.UID, 0, 0,", "w.uid, w.age, w.restarts, w.retried = p.UID, 0,"},
 		{"the mark of a failure is not enough when the status is lost", "failure.go", "case r.knowsNothing() && r.anyMarkedFailed() != nil:", "case r.knowsNothing() && r.anyMarkedFailed() != nil && r.s == nil:"},
 		{"the mark of a failure is enough when there is a status", "failure.go", "case r.knowsNothing() && r.anyMarkedFailed() != nil:", "case mark != nil:"},
+		{"a rejection is forgotten when the status is lost", "identity.go", "if r.knowsNothing() {", "if r.knowsNothing() && r.s == nil {"},
 		{"an undo that fails as well goes on", "failure.go", "r.holdReleased(rollout.WaitFailed)\n\tremedy", "remedy"},
 		{"a node that dies stops an undo", "nodefailure.go", "w.before || r.undoing && !n.Ready {", "w.before {"},
 		{"the time in which a node is not ready counts in an undo", "nodefailure.go", "n.Ready || !r.undoing && r.wentDown(", "n.Ready || r.wentDown("},

@@ -83,3 +83,72 @@ func TestOtherDecisionsUnderAnotherPolicy(t *testing.T) {
 		}
 	}
 }
+
+// loseStatus loses the status, and gives the revision of the template another number: another account has created a revision with a high number, and has deleted it.
+func loseStatus(w *world) {
+	w.s.Revisions[1].Number, w.last = 1001, nil
+	w.lead()
+}
+
+// TestRejectedWithoutTheStatus: a rejection keeps nodes from its revision whatever number that gets, also if the status of the policy is lost, or another policy takes over.
+func TestRejectedWithoutTheStatus(t *testing.T) {
+	for name, now := range map[string]string{"the status is lost": "agents", "another policy takes over": "all-agents"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "waves: [{name: canary, nodes: {count: 2}, soak: 10m}]")
+			w.pass(0)
+			w.want("ab", v1alpha1.PhaseRolling, "canary")
+			w.put("b", 0, true)
+			w.approve("no", "", "v2", v1alpha1.Reject)
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseRejected, "")
+			w.policies[0].Name = now
+			loseStatus(w)
+			for range 3 {
+				w.pass(time.Second)
+				w.want("", v1alpha1.PhaseRejected, "")
+			}
+			w.lead() // the next manager has the status
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseRejected, "")
+			w.approvals = nil
+			w.pass(time.Second)
+			w.want("b", v1alpha1.PhaseRolling, "canary")
+		})
+	}
+}
+
+// TestUndoneWithoutTheStatus is the same for an undo, which a later retry ends.
+func TestUndoneWithoutTheStatus(t *testing.T) {
+	undone := func(t *testing.T) *world {
+		t.Helper()
+		w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, soak: 10m}]")
+		w.pass(0)
+		w.want("a", v1alpha1.PhaseRolling, "canary")
+		w.approve("back", "", "v2", v1alpha1.UndoRollout)
+		w.pass(time.Second)
+		w.want("a", v1alpha1.PhaseUndoing, "")
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseFailed, "")
+		return w
+	}
+	t.Run("undone", func(t *testing.T) {
+		w := undone(t)
+		w.failed[1] = nil // that mark was lost too
+		loseStatus(w)
+		for range 3 {
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseFailed, "")
+		}
+	})
+	t.Run("retried", func(t *testing.T) {
+		w := undone(t)
+		w.approve("again", "", "v2", v1alpha1.Retry)
+		w.pass(time.Second)
+		w.pass(time.Second)
+		w.want("a", v1alpha1.PhaseRolling, "canary")
+		w.failed[1] = nil
+		loseStatus(w)
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseSoaking, "canary")
+	})
+}
