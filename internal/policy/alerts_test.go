@@ -172,9 +172,9 @@ func TestAlertsHoldNoUndo(t *testing.T) {
 	}
 }
 
-// A rollout without nodes in waves passes them all at once. Nodes that only keep their pod wait for the end of alerts, like all others.
+// A rollout whose only wave is of all nodes passes it at once if no node needs a pod. Nodes that only keep their pod wait for the end of alerts, like all others.
 func TestAlertsHoldNodesOutsideWaves(t *testing.T) {
-	w := newWorld(t, alerting)
+	w := newWorld(t, strings.Replace(alerting, "nodes: {count: 3}", "nodes: {}", 1))
 	for i := range w.s.Nodes {
 		w.s.Nodes[i].Fit = rollout.MayStay
 	}

@@ -125,6 +125,7 @@ func mutants() []mutant {
 		{"a node of a wave that has passed starts with the active wave, in another zone", "order.go", " || r.startsElsewhere(active, zone)", ""},
 		{"a wave that has passed takes a node that was updated in another wave", "waves.go", "return a.begun[k] || ", "return "},
 		{"a node that comes back starts while a later zone is at work", "order.go", "return several || some && zone != first", "return several && zone != first"},
+		{"empty waves pass while all nodes are tainted", "unneeded.go", "if member(r.s, n) {", "if member(r.s, n) || r.s != nil {"},
 		{"a policy is ready although a wave lacks pods", "conditions.go", "if !p.WaveHealthy || !available(s) {", "if !p.WaveHealthy {"},
 		{"a rollout does not end without a node that is left out", "roll.go", "case old && r.left[i]:", "case old && r.s == nil:"},
 		{"each decision of a process repeats a notice", "notice.go", "if !r.in.Restored || r.last == nil ||", "if r.last == nil ||"},

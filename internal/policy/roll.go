@@ -176,6 +176,8 @@ func (r *run) stallAt(k int, unmatched bool) bool {
 	w := &r.out.Status.Waves[k]
 	open := w.Phase != v1alpha1.WavePassed
 	switch {
+	case open && r.p.Waves[k].limited() && w.Nodes == 0 && w.Gone == 0 && r.unneeded():
+		r.stall(rollout.WaitPolicy, NoNodeEligible, unneededText)
 	case unmatched && open && w.Gone == 0:
 		r.stall(rollout.WaitPolicy, emptyWave, r.emptyText(k))
 	case open && w.Nodes > 0 && !r.labelled():

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -54,5 +55,65 @@ func TestANodeThatIsTaintedBecauseItWentDown(t *testing.T) {
 		w := goesDown(t, "waves: [{name: canary, nodes: {count: 2}, soak: 1m}]\nfailure: {nodeDeadline: 1m, action: Pause}")
 		w.pass(2 * time.Minute)
 		w.want("", v1alpha1.PhaseFailed, "canary")
+	})
+}
+
+// taint lets no node need a pod, or each again.
+func taint(w *world, fit rollout.Fit) {
+	for i := range w.s.Nodes {
+		w.s.Nodes[i].Fit = fit
+	}
+}
+
+// TestAllNodesAreTainted: while no node needs a pod, but all keep old ones, no wave that takes a number of nodes passes, and the revision is not committed: otherwise all nodes would start at
+// once.
+func TestAllNodesAreTainted(t *testing.T) {
+	stalls := func(t *testing.T, w *world, wave string) {
+		t.Helper()
+		taint(w, rollout.MayStay)
+		for range 3 {
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseStalled, wave)
+			if w.out.Commit >= 0 || w.last.Blocking[0].Reason != policy.NoNodeEligible {
+				t.Errorf("commit %d, %+v", w.out.Commit, w.last.Blocking)
+			}
+		}
+	}
+	for waves, first := range map[string]string{
+		"waves: [{name: canary, nodes: {count: 1}, soak: 1h}]":             "a",
+		"waves: [{name: canary, nodes: {percent: 10}, soak: 1h}]":          "a",
+		"waves: [{name: canary, growth: {start: 1, factor: 2}, soak: 1h}]": "a",
+	} {
+		t.Run("before "+waves, func(t *testing.T) {
+			w := newWorld(t, waves)
+			stalls(t, w, "canary")
+			taint(w, rollout.MustRun)
+			w.pass(time.Second)
+			w.want(first, v1alpha1.PhaseRolling, "canary")
+		})
+	}
+	t.Run("after a wave that has passed", func(t *testing.T) {
+		w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}}, {name: half, nodes: {percent: 50}, soak: 1h}]")
+		w.pass(0)
+		w.want("a", v1alpha1.PhaseRolling, "canary")
+		w.pass(time.Second)
+		if w.out.Status.Wave != "half" {
+			t.Fatal(w.out.Status.Wave)
+		}
+		stalls(t, w, "half")
+		taint(w, rollout.MustRun)
+		w.pass(time.Second)
+		w.want("bcde", v1alpha1.PhaseRolling, "half")
+	})
+	t.Run("and their pods are deleted", func(t *testing.T) {
+		w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, soak: 1h}]")
+		stalls(t, w, "canary")
+		for i := range w.s.Nodes {
+			w.s.Nodes[i].Pods = nil
+		}
+		w.pass(time.Second)
+		if w.out.Commit != 1 {
+			t.Errorf("commit %d, %+v", w.out.Commit, w.last.Blocking)
+		}
 	})
 }
