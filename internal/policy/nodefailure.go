@@ -95,6 +95,27 @@ func restartsOf(p *rollout.Pod, w *watched) int {
 	return min(int(p.Restarts)-int(p.OtherRestarts), int(p.Restarts)-int(w.restarts))
 }
 
+// forgive lets the restarts not count that a node which was not ready may have caused. The kubelet may report the node as ready before it has restarted the containers of the pod: until the
+// pod is ready again, one restart of each container does not count. So if two containers were restarted 3 and 4 times in that time, 3 restarts count.
+func (w *watched) forgive(n *rollout.Node, p *rollout.Pod) {
+	highest := p.Restarts - p.OtherRestarts
+	if (w.away || w.returns) && p.Restarts > w.seen {
+		forgiven := p.Restarts - w.seen
+		if !w.away && highest > w.most {
+			forgiven -= min(highest-w.most, forgiven)
+		}
+		w.restarts += forgiven
+	}
+	if !n.Ready && !w.away {
+		w.most = highest + 1
+	}
+	if n.Ready {
+		w.most = max(w.most, highest)
+	}
+	w.returns = n.Ready && (w.away || w.returns) && !(p.Ready && p.ReadySince >= n.Since)
+	w.away, w.seen = !n.Ready, p.Restarts
+}
+
 // longestMessage limits the characters of an API server's answer in the status of a node.
 const longestMessage = 256
 

@@ -38,9 +38,10 @@ type watched struct {
 	counts, pulls bool
 	// age is how long the node has had that pod.
 	age time.Duration
-	// restarts is the number of restarts of the pod that do not count. While the node is not ready (away), seen is the number of all.
-	restarts, seen uint16
-	away           bool
+	// restarts is the number of restarts of the pod that do not count. While the node is not ready (away), and then until the pod is ready again (returns), seen is the number of all,
+	// and most how often a container may have been restarted without that any of these count after the node is ready: once more than before.
+	restarts, seen, most uint16
+	away, returns        bool
 	// before reports whether the node had no available pod when its update began, and has had none since.
 	before bool
 	// joined reports whether the node has had no available pod of the set since it got its first one.
@@ -369,17 +370,14 @@ func (r *run) observe(i int, p *rollout.Pod, w watched, known bool) (_ watched, 
 		if !known && r.outlived(p) {
 			w.restarts, w.retried = p.Restarts, !st.Available
 		}
-		w.away = false
+		w.away, w.returns = false, false
 	}
-	if w.away && n.Ready && p.Restarts > w.seen { // it may have been restarted
-		w.restarts += p.Restarts - w.seen
-	}
-	w.away, w.seen = !n.Ready, p.Restarts
+	w.forgive(n, p)
 	if !st.Available {
 		w.pulls = n.Ready && w.waitsForImage(p)
 		w.counts = !w.pulls && r.timed(n, &w)
 	}
-	return w, !st.Available || w.away || w.restarts > 0 || r.s.Set.InPlace || known && r.undoing
+	return w, !st.Available || w.away || w.returns || w.restarts > 0 || r.s.Set.InPlace || known && r.undoing
 }
 
 // mayPull is how long a pod may wait for something that may be its image, if its node does not say what it is. A volume that does not exist looks the same.
