@@ -58,6 +58,8 @@ func mutants() []mutant {
 		{"a reboot that is shown late counts", "nodefailure.go", "w.returns = n.Ready && ", "w.returns = n.Since == 0 && "},
 		{"a container that crashes after a reboot does not count", "nodefailure.go", "if !w.away && highest > w.most {", "if !w.away && highest > w.most+9 {"},
 		{"restarts never count after a reboot", "nodefailure.go", " && !(p.Ready && p.ReadySince >= n.Since)", ""},
+		{"another manager counts the restarts of a reboot", "watch.go", "if r.in.Watch == nil && p.Created < n.Since {", "if r.in.Watch == nil && p.Created < n.Since && !n.Ready {"},
+		{"another manager counts no restarts of before", "watch.go", "if r.in.Watch == nil && p.Created < n.Since {", "if r.in.Watch == nil {"},
 		{"restarts while the node is not ready count", "nodefailure.go", "if (w.away || w.returns) && p.Restarts", "if n.Ready && (w.away || w.returns) && p.Restarts"},
 		{"a node that was broken before counts", "nodefailure.go", "if w.before || r.undoing", "if r.undoing"},
 		{"a pod that waited before the retry counts at once", "nodefailure.go", "!p.Ready && !w.retried && p.Waiting", "!p.Ready && p.Waiting"},

@@ -92,13 +92,13 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 // restartsOf returns how often a container of a pod was restarted, as far as that counts: a node or a kubelet that is restarted restarts each container once. After restarts that do not count,
 // it is not known which containers the others are of, so those of all containers count together, but no more than one container has in all.
 func restartsOf(p *rollout.Pod, w *watched) int {
-	return min(int(p.Restarts)-int(p.OtherRestarts), int(p.Restarts)-int(w.restarts))
+	return min(int(highestOf(p)), int(p.Restarts)-int(w.restarts))
 }
 
 // forgive lets the restarts not count that a node which was not ready may have caused. The kubelet may report the node as ready before it has restarted the containers of the pod: until the
 // pod is ready again, one restart of each container does not count. So if two containers were restarted 3 and 4 times in that time, 3 restarts count.
 func (w *watched) forgive(n *rollout.Node, p *rollout.Pod) {
-	highest := p.Restarts - p.OtherRestarts
+	highest := highestOf(p)
 	if (w.away || w.returns) && p.Restarts > w.seen {
 		forgiven := p.Restarts - w.seen
 		if !w.away && highest > w.most {
@@ -115,6 +115,9 @@ func (w *watched) forgive(n *rollout.Node, p *rollout.Pod) {
 	w.returns = n.Ready && (w.away || w.returns) && !(p.Ready && p.ReadySince >= n.Since)
 	w.away, w.seen = !n.Ready, p.Restarts
 }
+
+// highestOf is how often the container of a pod was restarted that was restarted most.
+func highestOf(p *rollout.Pod) uint16 { return p.Restarts - p.OtherRestarts }
 
 // longestMessage limits the characters of an API server's answer in the status of a node.
 const longestMessage = 256

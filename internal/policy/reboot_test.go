@@ -107,6 +107,44 @@ func TestARestartLongAfterAReboot(t *testing.T) {
 	}
 }
 
+// A reboot that one manager has seen, and whose restarts do not count, does not count for the next manager either: a good version would be undone because the leader has changed.
+// The next manager may also see the restarts first. The restarts after that count.
+func TestARebootBeforeAnotherManager(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after, others uint16
+		most                  string
+	}{
+		"no restart is allowed":             {0, 5, 4, "maxRestarts: 0, "},
+		"as many restarts before as may be": {3, 8, 4, ""},
+	} {
+		for when, late := range map[string]bool{"before the change": false, "after it": true} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				w := rebooted(t, c.most, c.before)
+				if late {
+					w.lead()
+					w.pass(time.Second)
+				}
+				p := &w.node("a").Pods[0]
+				p.Ready, p.ReadySince, p.Restarts, p.OtherRestarts = true, w.s.Now, c.after, c.others
+				w.pass(time.Second)
+				w.pass(time.Minute)
+				if w.last.Failure != nil {
+					t.Fatalf("failure %+v", w.last.Failure)
+				}
+				w.lead()
+				w.pass(time.Second)
+				w.pass(time.Second)
+				w.wantNoFailure()
+				p.Restarts += 4
+				w.pass(time.Second)
+				if w.last.Failure == nil {
+					t.Error("it has not failed")
+				}
+			})
+		}
+	}
+}
+
 // rebooted is a world in which node a is ready again after a reboot. Its only container had been restarted before as often as given, which maxRestarts allows.
 func rebooted(t *testing.T, most string, before uint16) *world {
 	t.Helper()

@@ -371,6 +371,9 @@ func (r *run) observe(i int, p *rollout.Pod, w watched, known bool) (_ watched, 
 			w.restarts, w.retried = p.Restarts, !st.Available
 		}
 		w.away, w.returns = false, false
+		if r.in.Watch == nil && p.Created < n.Since { // another manager has seen whether the node was not ready
+			w.restarts, w.returns, w.seen, w.most = p.Restarts, true, p.Restarts, highestOf(p)+1
+		}
 	}
 	w.forgive(n, p)
 	if !st.Available {
