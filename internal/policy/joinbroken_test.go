@@ -121,6 +121,36 @@ func TestANodeThatJoinsAndOthersFail(t *testing.T) {
 	}
 }
 
+// If a node of another wave has failed, and may, nodes that join and on which nothing works still say nothing about the revision.
+func TestNodesThatJoinWhereAnotherWaveMayFail(t *testing.T) {
+	for name, fails := range map[string]string{"no node has failed": "", "one has, in another wave": "a"} {
+		t.Run(name, func(t *testing.T) {
+			w := canary(t, strings.Replace(judgedTwice, "maxFailedNodes: 0", "maxFailedNodes: 1", 1))
+			if fails != "" {
+				w.fails(fails, pulls)
+			}
+			w.pass(time.Second)
+			w.pass(61 * time.Second)
+			w.want("defghij", v1alpha1.PhaseRolling, "rest")
+			w.fails("j", func(p *rollout.Pod) { p.Phase, p.Pull = rollout.Pending, rollout.Pulls }) // so the wave does not end
+			w.joins("k")
+			w.joins("l")
+			w.pass(time.Second)
+			w.want("kl", v1alpha1.PhaseRolling, "rest")
+			w.fails("k", pulls)
+			w.fails("l", pulls)
+			for range 10 {
+				w.pass(time.Minute)
+			}
+			w.wantNoFailure()
+			w.wantBrokenBefore("k", "l")
+			w.fails("j", pulls)
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseFailed, "rest")
+		})
+	}
+}
+
 // A wave of which only such nodes are left shows nothing, so it does not end.
 func TestAWaveOfNodesThatJoinAndNeverWork(t *testing.T) {
 	w := canary(t, strings.Replace(judgedTwice, "percent: 100", "selector: {matchLabels: {new: \"true\"}}", 1))

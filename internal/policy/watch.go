@@ -64,7 +64,7 @@ func (r *run) judgeNodes() {
 	before := r.earlier()
 	r.out.Watch = r.newWatch(r.s.Set.Update)
 	r.failed, r.excused = make([]*v1alpha1.FailedNode, len(r.s.Nodes)), nil
-	others := false // whether the revision has failed on a node that had been well
+	others := map[place]bool{} // the waves in which the revision has failed on a node that had been well
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
 		if !member(r.s, n) {
@@ -85,13 +85,19 @@ func (r *run) judgeNodes() {
 		case w.joined:
 			r.excused = append(r.excused, i)
 		default:
-			others = true
+			others[r.placeOf(i)] = true
 		}
 	}
-	if others {
-		r.excused = nil
-	}
+	r.excused = slices.DeleteFunc(r.excused, func(i int) bool { return others[r.placeOf(i)] })
 	r.excuse()
+}
+
+// placeOf is the wave in which a node is judged. Without waves, as during an undo, all nodes are judged together.
+func (r *run) placeOf(i int) place {
+	if r.places == nil {
+		return nowhere
+	}
+	return r.places[i]
 }
 
 func (r *run) nameBefore(n *rollout.Node) {
@@ -100,7 +106,8 @@ func (r *run) nameBefore(n *rollout.Node) {
 	}
 }
 
-// excuse takes back that the revision has failed on nodes where no pod of the set has ever been available: the node may be the reason.
+// excuse takes back that the revision has failed on nodes where no pod of the set has ever been available: the node may be the reason. In a wave in which the revision has also failed on
+// another node, it is more likely the revision.
 func (r *run) excuse() {
 	for _, i := range r.excused {
 		r.failed[i] = nil
