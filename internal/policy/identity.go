@@ -63,7 +63,8 @@ func (in *Input) Continues() bool {
 // identify compares the last status with the rollout of a revision, which has that number now. Its name and number do not identify the rollout: another account can create a
 // copy of the ControllerRevision, or another one with a higher number, and then the manager raises the number of the target. But while the generation of the set is the
 // same, its template is too. If the generation has changed, the template has not if the revision has kept its number, because the manager raises that when the template
-// returns; or if the generation has increased by one, because another template and the way back are two changes.
+// returns; or if the generation has increased by one, because another template and the way back are two changes. If both have changed more, the rollout
+// may still be the same if the status reports a failure and the mark of that failure has the present number: the manager writes the mark again after it has raised the number of a revision that has failed.
 func (in *Input) identify(target int, number int64) identity {
 	last := in.Last
 	if last == nil || last.TargetRevision == "" {
@@ -81,9 +82,20 @@ func (in *Input) identify(target int, number int64) identity {
 		return perhapsSame
 	case last.ObservedGeneration+1 == in.Generation:
 		return sameRollout
+	case last.Failure != nil && in.marked(target, number):
+		return perhapsSame
 	default:
 		return anotherRollout
 	}
+}
+
+// marked reports whether a revision has the mark of a failure in the rollout with that number.
+func (in *Input) marked(target int, number int64) bool {
+	if target >= len(in.Revisions) {
+		return false
+	}
+	mark := in.Revisions[target].Failed
+	return mark != nil && mark.Number == number
 }
 
 // describes reports whether a revision with that name has the template of another one.

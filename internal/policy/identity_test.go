@@ -107,6 +107,45 @@ func TestATemplateThatReturnsIsAnotherRollout(t *testing.T) {
 	}
 }
 
+// A stranger has raised the number of the failed revision. Then, while no manager looks, the set is edited twice, but not its template: the status and the mark show the failure.
+func TestAFailureOutlivesEditsOfTheSet(t *testing.T) {
+	for name, c := range map[string]struct {
+		number  int64
+		back    bool // the template was another one, and returns
+		forgets bool
+	}{
+		"number kept":                 {number: 2},
+		"number raised":               {number: 9},
+		"number raised, and returned": {number: 9, back: true, forgets: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := undoing(t)
+			steps := func(step func()) {
+				for range 3 {
+					w.pass(time.Second)
+					step()
+				}
+			}
+			steps(func() { w.roll() })
+			w.s.Revisions[1].Number = c.number
+			steps(func() { w.roll() })
+			w.want("", v1alpha1.PhaseFailed, "canary")
+			if c.back {
+				w.change("v3")
+				w.s.Revisions[2].Number = 10
+				w.s.Set.Update, w.s.Revisions[1].Number = 1, 11
+			}
+			w.generation += 2
+			w.lead()
+			got := ""
+			steps(func() { got += w.roll() })
+			if again := got != ""; again != c.forgets {
+				t.Errorf("%q get the failed revision again: %s, %+v", got, w.last.Phase, w.failed[1])
+			}
+		})
+	}
+}
+
 // A status that does not show whether the template has changed since releases nothing: the waves begin again.
 func TestProgressOfAnUnknownRolloutDoesNotCount(t *testing.T) {
 	for name, change := range renumbered() {

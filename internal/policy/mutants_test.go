@@ -110,6 +110,8 @@ func mutants() []mutant {
 		{"the template of another field manager is changed", "revert.go", "case len(of.Owners) > 0:", "case len(of.Owners) > 9:"},
 		{"a revision that came back is undone again", "revert.go", "return &everynode.Failure{Number: r.revisionNumber(), Message:", "return &everynode.Failure{Number: r.revisionNumber(), Undo: true, Message:"},
 		{"an undo by the template has no limit", "revert.go", "r.out.MaxUnavailable = r.undoLimit()", "_ = r.undoLimit()"},
+		{"a failure is forgotten after edits of the set", "identity.go", "case last.Failure != nil && in.marked(", "case last.Failure == nil && in.marked("},
+		{"a failure is not forgotten when the template returns", "identity.go", "mark != nil && mark.Number == number\n", "mark != nil\n"},
 		{"a failure is forgotten while nothing is decided", "status.go", "if r.last != nil && r.last.Failure != nil && !r.atRest() {", "if r.last != nil && r.last.Failure != nil && r.atRest() {"},
 		{"a wave takes longer than its deadline", "failure.go", "st.Rolled.Duration >= deadline", "st.Rolled.Duration >= 2*deadline"},
 		{"the deadline of a wave starts again with each soak", "failure.go", "deadline == 0 || st.Phase != v1alpha1.WaveRolling && st.Phase != v1alpha1.WaveSoaking:", "deadline == 0 || st.Phase != v1alpha1.WaveRolling:"},
