@@ -62,7 +62,7 @@ func (r *run) blockedByBudget(active int) {
 }
 
 // usedUp is how many nodes use up the budget although no update of the active wave is under way there: down are those of later waves, and of later steps and groups of
-// the active one, and failed those that have failed and may. most is how many may be unavailable.
+// the active one, and failed those without which a wave goes on, because they have failed and may, or are left out. most is how many may be unavailable.
 func (r *run) usedUp(active int) (down, failed, most int) {
 	set, members := r.s.Set, 0
 	for i := range r.s.Nodes {
@@ -71,7 +71,7 @@ func (r *run) usedUp(active int) (down, failed, most int) {
 			continue
 		}
 		members++
-		fails, held := r.hasFailedOn(i), r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.places[i] >= place(active)
+		fails, held := r.hasFailedOn(i) || r.left[i], r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.places[i] >= place(active)
 		switch {
 		case !fails && !held || !n.Ready && set.Unreachable.Skip || r.serving(i):
 		case fails:
