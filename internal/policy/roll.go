@@ -17,7 +17,7 @@ func (r *run) settle() {
 	r.findReverted()
 	r.judgeNodes() // for those that were broken before the rollout that has ended
 	r.leaveOutBroken()
-	behind, others, going, absent, staying := 0, 0, 0, 0, false
+	behind, others, going, back, absent, staying := 0, 0, 0, 0, 0, false
 	for i := range r.s.Nodes {
 		old := r.standing[i].AwaitsUpdate && len(r.s.Nodes[i].Pods) > 0
 		staying = staying || old && !member(r.s, &r.s.Nodes[i])
@@ -30,7 +30,9 @@ func (r *run) settle() {
 				others++
 			}
 			if r.standing[i].UnderWay && !r.left[i] && !r.hasFailedOn(i) { // the rollout has ended without nodes that may fail
-				going++
+				if going++; r.s.Nodes[i].Ready || old { // one that is down, with the committed revision, has returned
+					back++
+				}
 			}
 		}
 	}
@@ -41,7 +43,7 @@ func (r *run) settle() {
 	case r.p.Suspend && others+absent > 0:
 		st.Phase = v1alpha1.PhaseSuspended
 		r.blockSuspended()
-	case undone && r.target().Name == r.in.Last.CommittedRevision:
+	case undone && others+absent+back > 0 && r.target().Name == r.in.Last.CommittedRevision:
 		st.Phase = v1alpha1.PhaseUndoing
 	case others > 0 || going > 0 && r.last != nil && (r.last.Phase == v1alpha1.PhaseRolling || r.last.Phase == v1alpha1.PhaseWaitingForWindow):
 		st.Phase = v1alpha1.PhaseRolling
