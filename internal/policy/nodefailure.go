@@ -37,6 +37,13 @@ func (r *run) wentDown(n *rollout.Node, w *watched) bool {
 	}
 }
 
+// refusedEarlier reports whether the API server already refuses to create the pod of a node when the rollout begins: this is not the fault of the revision. That of another
+// revision that has not ended its rollout may be the reason for an earlier refusal, which says nothing about the node then.
+func (r *run) refusedEarlier(n *rollout.Node) bool {
+	begins := r.last == nil && r.in.Last != nil && !r.atRest()
+	return begins && len(n.Pods) == 0 && refused(n) && n.Last != rollout.NoRevision && !r.unproven(&rollout.Pod{Revision: n.Last})
+}
+
 // verdict says why the revision has failed on a node; nil if it has not.
 func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 	n, f := &r.s.Nodes[i], r.p.Failure

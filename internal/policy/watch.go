@@ -211,7 +211,7 @@ func (r *run) leaveOutBroken() {
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
 		w := r.out.Watch.nodes[n.Name]
-		before := w.before && (w.uid != "" || len(n.Pods) == 0 && w.down >= r.p.Failure.NodeDeadline && !r.standing[i].AwaitsUpdate)
+		before := w.before && (w.uid != "" || len(n.Pods) == 0 && w.down >= r.p.Failure.NodeDeadline && (!r.standing[i].AwaitsUpdate || refused(n)))
 		r.left[i] = r.left[i] || (before || w.joined && r.pullsForLong(&w)) && !r.standing[i].Available
 	}
 }
@@ -236,7 +236,11 @@ func (r *run) absent(i int) bool {
 	if r.p.Failure == nil || !n.Ready && r.leftOut(n) {
 		return true
 	}
-	rest := r.p.Failure.NodeDeadline - r.out.Watch.nodes[n.Name].age
+	w := r.out.Watch.nodes[n.Name]
+	rest := r.p.Failure.NodeDeadline - w.age
+	if w.before && len(n.Pods) == 0 { // it has no new pod, and has had none for nodeDeadline
+		return true
+	}
 	if rest > 0 {
 		r.wakeAt(r.s.Now.Add(rest))
 	}
@@ -344,7 +348,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		}
 		// An earlier manager may have deleted the broken pod for a reason that this one does not know; and a broken pod may also have been taken out of use.
 		stays := known && w.before && w.uid == "" && (live < 0 || takenOut(n) || r.s.Set.MaxSurge.Value > 0 && r.onlyOlder(n))
-		return watched{before: true, down: w.down, counts: true}, broken || stays
+		return watched{before: true, down: w.down, counts: true}, broken || stays || r.refusedEarlier(n)
 	case p == nil:
 		if len(n.Pods) > 0 {
 			return w, known // the old one is terminating
