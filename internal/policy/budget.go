@@ -83,3 +83,81 @@ func (r *run) usedUp(active int) (down, failed, most int) {
 	tightenSet(&set, r.p.MaxUnavailable, members)
 	return down, failed, max(set.MaxUnavailable.Of(members), 1)
 }
+
+// undoLimit is how many nodes may be unavailable during an undo; nil for no limit. Nodes for which the undo does not wait do not use it up: a node that dies, or on which
+// the committed revision does not work either, must not keep all others on the failed revision.
+func (r *run) undoLimit() *rollout.Quantity {
+	limit := r.p.Undo.MaxUnavailable
+	if limit == nil {
+		return limit
+	}
+	members, down := 0, 0
+	for i := range r.s.Nodes {
+		if !member(r.s, &r.s.Nodes[i]) {
+			continue
+		}
+		if members++; r.staysDown(i) {
+			down++
+		}
+	}
+	if down == 0 {
+		return limit
+	}
+	return &rollout.Quantity{Value: max(limit.Of(members), 1) + down}
+}
+
+// staysDown reports whether an undo does not wait for a node without an available pod: it is not ready, or the committed revision has had time to become available there.
+// By the rule of the set, nodes that are not ready may need none of its budget anyway.
+func (r *run) staysDown(i int) bool {
+	n := &r.s.Nodes[i]
+	if r.serving == nil {
+		r.serving = r.s.Serving()
+	}
+	switch {
+	case r.serving(i):
+		return false
+	case !n.Ready:
+		return !r.s.Set.Unreachable.Skip
+	case r.hasFailedOn(i):
+		return true
+	case r.failed == nil:
+		return false
+	}
+	w := r.out.Watch.nodes[n.Name]
+	if !w.before || w.uid == "" {
+		return false
+	}
+	rest := r.p.Failure.NodeDeadline - w.age
+	if rest > 0 {
+		r.wakeAt(r.s.Now.Add(rest))
+	}
+	return rest <= 0
+}
+
+// blockedUndo reports when nodes for which an undo does not wait use up the budget of the set, so that no other node returns.
+func (r *run) blockedUndo() {
+	if r.s.Set.MaxSurge.Value > 0 {
+		return
+	}
+	set, members, down, waits := r.s.Set, 0, 0, false
+	for i := range r.s.Nodes {
+		if !desired(&r.s.Nodes[i]) {
+			continue
+		}
+		if members++; r.staysDown(i) {
+			down++
+		} else if r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.serving(i) {
+			waits = true
+		}
+	}
+	tightenSet(&set, r.p.MaxUnavailable, members)
+	most := max(set.MaxUnavailable.Of(members), 1)
+	if !waits || down < most {
+		return
+	}
+	nodes := "1 node has no available pod and uses"
+	if down > 1 {
+		nodes = fmt.Sprintf("%d nodes have no available pod and use", down)
+	}
+	r.block("Budget", fmt.Sprintf("No other node returns: %s up the budget, for maxUnavailable is %d. Make their pods available, or raise maxUnavailable.", nodes, most))
+}

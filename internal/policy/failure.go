@@ -321,7 +321,7 @@ func (r *run) undo() bool {
 		r.s, r.standing, r.left, r.serving = was, standing, left, nil
 		return false
 	}
-	r.out.Wanted, r.out.MaxUnavailable, r.returning, r.restricts = r.committed, r.undoLimit(), true, true
+	r.out.Wanted, r.returning, r.restricts = r.committed, true, true
 	r.undoing, r.from = true, r.template
 	st := r.out.Status
 	st.Phase, st.Wave = v1alpha1.PhaseUndoing, r.failure.Wave
@@ -334,6 +334,7 @@ func (r *run) undo() bool {
 	}
 	r.blockedBySet()
 	r.judgeNodes()
+	r.out.MaxUnavailable = r.undoLimit()
 	r.judgeUndo()
 	return true
 }
@@ -379,6 +380,7 @@ func UndoStopped(st *v1alpha1.SetStatus) bool { return blocks(st, blockedUndoFai
 // judgeUndo stops an undo that also fails: the committed revision no longer works either. Nodes that are not ready do not count.
 func (r *run) judgeUndo() {
 	if r.p.Failure == nil {
+		r.blockedUndo()
 		return
 	}
 	members := 0
@@ -393,6 +395,7 @@ func (r *run) judgeUndo() {
 	}
 	most := r.p.Failure.MaxFailedNodes.Of(members)
 	if len(nodes) <= most {
+		r.blockedUndo()
 		return
 	}
 	r.holdReleased(rollout.WaitFailed)
@@ -403,32 +406,6 @@ func (r *run) judgeUndo() {
 	text := fmt.Sprintf("The undo has stopped: on %s the committed revision does not work either, and %d may fail. %s %s", nodeCount(int32(len(nodes))), most, first(nodes), remedy)
 	st := r.out.Status
 	st.Phase, st.Blocking = v1alpha1.PhaseFailed, slices.Insert(st.Blocking, 0, v1alpha1.Blocking{Reason: blockedUndoFailed, Message: text})
-}
-
-// undoLimit is how many nodes may be unavailable during an undo; nil for no limit. Nodes that are not ready do not use it up: a node that dies must not keep all
-// others on the failed revision. By the rule of the set, they may need none of its budget anyway.
-func (r *run) undoLimit() *rollout.Quantity {
-	limit := r.p.Undo.MaxUnavailable
-	if limit == nil || r.s.Set.Unreachable.Skip {
-		return limit
-	}
-	if r.serving == nil {
-		r.serving = r.s.Serving()
-	}
-	members, down := 0, 0
-	for i := range r.s.Nodes {
-		n := &r.s.Nodes[i]
-		if !member(r.s, n) {
-			continue
-		}
-		if members++; !n.Ready && !r.serving(i) {
-			down++
-		}
-	}
-	if down == 0 {
-		return limit
-	}
-	return &rollout.Quantity{Value: max(limit.Of(members), 1) + down}
 }
 
 // retry begins an attempt, and asks for the removal of the mark. From now on, the revision is judged as if it had just come to the nodes that have it.

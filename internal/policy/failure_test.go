@@ -376,7 +376,7 @@ func TestUndoWithinItsLimits(t *testing.T) {
 	w.policies = []*policy.Policy{read(t, strings.Replace(spec, "{maxUnavailable", "{ignoreWindows: true, maxUnavailable", 1))}
 	w.pass(time.Second)
 	w.want("b", v1alpha1.PhaseUndoing, "canary")
-	w.fails("b", pulls)
+	w.fails("b", hangs)
 	w.pass(time.Second)
 	w.want("", v1alpha1.PhaseUndoing, "canary") // the budget is used up
 	w.put("b", 0, true)
