@@ -62,3 +62,12 @@ func (r *run) awayText(n *rollout.Node) string {
 
 // moment is a time in a sentence.
 func moment(t rollout.Time) string { return time.Unix(0, int64(t)).UTC().Format(time.RFC3339) }
+
+// blockLeftOut says why a wave does not go on although it waits for no node.
+func (r *run) blockLeftOut(wave string, nodes int32) {
+	r.block(NodesLeftOut, fmt.Sprintf("Each node of the wave %s (%d) is left out now, because its pod was not available before the update, because the revision failed there and spec.failure.maxFailedNodes allows that, or because the node is not ready. "+
+		"The wave goes on when one of them has an available pod of the new revision: repair a node, or change the wave.", wave, nodes))
+}
+
+// NodesLeftOut is the reason in a status while all nodes of a wave are left out, so that nothing shows that the revision works.
+const NodesLeftOut = "NodesLeftOut"

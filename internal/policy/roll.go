@@ -338,15 +338,6 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 	return true
 }
 
-// blockLeftOut says why a wave does not go on although it waits for no node.
-func (r *run) blockLeftOut(wave string, nodes int32) {
-	r.block(NodesLeftOut, fmt.Sprintf("Each node of the wave %s (%d) is left out now, because its pod was not available before the update, because the revision failed there and spec.failure.maxFailedNodes allows that, or because the node is not ready. "+
-		"The wave goes on when one of them has an available pod of the new revision: repair a node, or change the wave.", wave, nodes))
-}
-
-// NodesLeftOut is the reason in a status while all nodes of a wave are left out, so that nothing shows that the revision works.
-const NodesLeftOut = "NodesLeftOut"
-
 // remind sends another event about an approval that is missing.
 func (r *run) remind(w *Wave, st *v1alpha1.WaveStatus) {
 	if st.WaitingSince == nil {
