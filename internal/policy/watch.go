@@ -238,7 +238,7 @@ func (r *run) absent(i int) bool {
 	}
 	w := r.out.Watch.nodes[n.Name]
 	rest := r.p.Failure.NodeDeadline - w.age
-	if w.before && len(n.Pods) == 0 { // it has no new pod, and has had none for nodeDeadline
+	if w.before && len(n.Pods) == 0 && refused(n) { // it has no new pod, and has had none for nodeDeadline
 		return true
 	}
 	if rest > 0 {
