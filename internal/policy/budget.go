@@ -89,7 +89,7 @@ func (r *run) usedUp(active int) (down, failed, most int) {
 func (r *run) undoLimit() *rollout.Quantity {
 	limit := r.p.Undo.MaxUnavailable
 	if limit == nil {
-		return limit
+		return nil
 	}
 	members, down := 0, 0
 	for i := range r.s.Nodes {
