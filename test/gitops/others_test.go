@@ -53,6 +53,9 @@ func policies(t *testing.T) []row {
 			return u
 		}
 		sets := []v1alpha1.SetStatus{{APIVersion: nativeVersion, Name: "agent", Phase: phase, Enforcement: v1alpha1.EnforcementFull}}
+		if phase == v1alpha1.PhaseSoaking || phase == v1alpha1.PhaseWaitingForApproval {
+			sets[0].Waves = []v1alpha1.WaveStatus{{Name: "canary", Phase: v1alpha1.WavePhase(phase), Nodes: 1, Updated: 1, Available: 1}, {Name: "rest", Phase: v1alpha1.WavePending, Nodes: 2}}
+		}
 		if phase == v1alpha1.PhaseFailed || phase == v1alpha1.PhaseStalled || phase == v1alpha1.PhaseRejected {
 			sets[0].Blocking = []v1alpha1.Blocking{{Reason: "Why", Message: "The reason."}}
 		}
