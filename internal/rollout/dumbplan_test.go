@@ -25,7 +25,7 @@ type room struct {
 	pace, starts int
 }
 
-// vanished is whether the pod of a node was taken by nobody's update, and its create would begin one.
+// vanished is whether the pod of a node is gone although no update has taken it, so that its create would begin one.
 func (d *dumb) vanished(f facts) bool {
 	g := d.s.Gate
 	return g != nil && g.Creates && d.s.Set.Strategy == RollingUpdate && d.creates(f) && d.successor(f) == d.s.Set.Update && d.remembers(f) && f.Last != d.s.Set.Update

@@ -9,7 +9,7 @@ import (
 	"everynode.dev/everynode/internal/clustercache"
 )
 
-// Of sets that come and go nothing is kept while nobody looks at the list of sets.
+// Nothing is kept of sets that come and go while the list of sets is not viewed.
 func TestSetsThatAreGoneAreForgotten(t *testing.T) {
 	w := open(t, zoned(t, roll()))
 	for i := range 1000 {
