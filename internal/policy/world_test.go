@@ -107,6 +107,12 @@ func (w *world) node(name string) *rollout.Node {
 	return nil
 }
 
+// isCut is a node that has not been ready for an hour, with a pod that no kubelet ends.
+func (w *world) isCut(name string) {
+	n := w.node(name)
+	n.Ready, n.Since, n.Pods[0].Deleting = false, w.s.Now.Add(-time.Hour), true
+}
+
 // pass lets time pass and decides.
 func (w *world) pass(d time.Duration) { w.jump(d, d) }
 
