@@ -22,11 +22,12 @@ func (r *run) lacks(k, i int) bool {
 	if !r.ofWave(k, i) || r.standing[i].Available || r.out.Watch.nodes[n.Name].joined {
 		return false
 	}
-	protected := n.Refusal != nil && (n.Refusal.Of != 0 || len(n.Pods) == 0 && r.out.Watch.nodes[n.Name].before) && r.standing[i].AwaitsUpdate
-	if n.Refusal != nil && !n.Refusal.Denied && r.bare(i) {
+	switch f := n.Refusal; {
+	case f == nil:
+	case !f.Denied && r.bare(i), r.standing[i].AwaitsUpdate && (f.Of != 0 || len(n.Pods) == 0 && r.out.Watch.nodes[n.Name].before):
 		return false
 	}
-	return !protected && (n.Ready || r.podOf(n) != nil)
+	return n.Ready || r.podOf(n) != nil
 }
 
 // stopTime stops the time of the deadline of a wave until the next decision if no update of the wave has begun or may start, whatever the reason. Otherwise, the next decision is

@@ -82,20 +82,11 @@ func (in *Input) identify(target int, number int64) identity {
 		return perhapsSame
 	case last.ObservedGeneration+1 == in.Generation:
 		return sameRollout
-	case last.Failure != nil && in.marked(target, number):
+	case last.Failure != nil && in.mark(target, number) != nil:
 		return perhapsSame
 	default:
 		return anotherRollout
 	}
-}
-
-// marked reports whether a revision has the mark of a failure in the rollout with that number.
-func (in *Input) marked(target int, number int64) bool {
-	if target >= len(in.Revisions) {
-		return false
-	}
-	mark := in.Revisions[target].Failed
-	return mark != nil && mark.Number == number
 }
 
 // describes reports whether a revision with that name has the template of another one.
@@ -127,8 +118,14 @@ func (r *run) revisionNumber() int64 { return r.s.Revisions[r.template].Number }
 func (r *run) markedFailed() *everynode.Failure { return r.markOf(r.template) }
 
 // markOf is the mark of a revision; nil if it has none, or only that of an earlier rollout.
-func (r *run) markOf(i int) *everynode.Failure {
-	if mark := r.revision(i).Failed; mark != nil && mark.Number == r.s.Revisions[i].Number {
+func (r *run) markOf(i int) *everynode.Failure { return r.in.mark(i, r.s.Revisions[i].Number) }
+
+// mark is the mark of a revision that has that number now; nil if it has none, or only that of an earlier rollout.
+func (in *Input) mark(i int, number int64) *everynode.Failure {
+	if i >= len(in.Revisions) {
+		return nil
+	}
+	if mark := in.Revisions[i].Failed; mark != nil && mark.Number == number {
 		return mark
 	}
 	return nil

@@ -34,8 +34,12 @@ func (r *run) getsFirst(i int) bool {
 
 // noteUnclear notes the nodes that getsFirst cannot judge before they have had a pod.
 func (r *run) noteUnclear() {
+	first := r.in.Memory == nil
+	if !first && len(r.in.Memory.unclear) == 0 {
+		return
+	}
 	for i := range r.s.Nodes {
-		n, first := &r.s.Nodes[i], r.in.Memory == nil
+		n := &r.s.Nodes[i]
 		if len(n.Pods) > 0 || n.Last != rollout.NoRevision || first && !r.bare(i) || !first && !r.in.Memory.unclear[n.Name] {
 			continue
 		}
