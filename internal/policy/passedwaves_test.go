@@ -31,6 +31,20 @@ func TestPassedWavesTakeNoFurtherNodes(t *testing.T) {
 			w.want("", v1alpha1.PhaseSoaking, "half")
 		})
 	}
+	t.Run("nodes that were updated in another wave", func(t *testing.T) {
+		w := newWorld(t, "waves: [{name: canary, nodes: {count: 3}}]\nunreachableAfter: 1m")
+		w.isCut("a")
+		w.pass(0)
+		w.want("bc", v1alpha1.PhaseRolling, "canary")
+		w.pass(time.Second)
+		w.want("defghij", v1alpha1.PhaseRolling, "remaining")
+		w.put("j", 1, false)
+		w.vanish("a")
+		w.pass(time.Second)
+		if canary := w.last.Waves[0]; canary.Nodes != 2 || w.last.Wave != "remaining" {
+			t.Errorf("%s: %+v", w.last.Wave, canary)
+		}
+	})
 	t.Run("a percentage that had no nodes", func(t *testing.T) {
 		w := newWorld(t, "waves: [{name: canary, nodes: {count: 2}}, {name: tenth, nodes: {percent: 10}}, {name: half, nodes: {percent: 50}, soak: 1h}]")
 		w.pass(0)

@@ -36,3 +36,57 @@ func TestOrderOfANodeThatComesBack(t *testing.T) {
 		}
 	}
 }
+
+// TestZonesOfAPassedWave: a wave with a selector alone has its nodes also after it has passed. One that was left out and comes back in another zone does not start together with the active
+// wave, nor while that is at work, and two of different zones do not start together.
+func TestZonesOfAPassedWave(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {selector: {matchLabels: {canary: 'true'}}}}, {name: rest, nodes: {percent: 100}, soak: 1h}]\norder: {topologyKey: zone, domains: OneAtATime}\nunreachableAfter: 1m")
+	for name := range strings.SplitSeq("abcdefghij", "") {
+		w.labels[name] = map[string]string{"zone": "3"}
+	}
+	w.labels["a"] = map[string]string{"zone": "3", "canary": "true"}
+	w.labels["b"], w.labels["c"] = map[string]string{"zone": "1", "canary": "true"}, map[string]string{"zone": "2", "canary": "true"}
+	w.isCut("b")
+	w.isCut("c")
+	w.s.Set.MaxUnavailable.Value = 4
+	w.pass(0)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+	back := func(name string) {
+		w.node(name).Ready, w.node(name).Since = true, w.s.Now
+		w.put(name, 0, true)
+	}
+	w.pass(time.Second)
+	if got := w.roll(); got != "de" {
+		t.Fatalf("rolls %q: %s", got, w.verdicts())
+	}
+	back("b")
+	back("c")
+	w.pass(time.Second)
+	if got := w.roll(); got != "fghi" {
+		t.Errorf("with the active wave in zone 3, %q starts: %s", got, w.verdicts())
+	}
+	w.put("i", 1, false) // zone 3 is at work
+	w.pass(time.Second)
+	if got := w.roll(); got != "j" {
+		t.Errorf("while i of zone 3 is being updated, %q starts: %s", got, w.verdicts())
+	}
+	w.pass(time.Second)
+	if got := w.roll(); got != "" {
+		t.Errorf("while only i of zone 3 is being updated, %q starts: %s", got, w.verdicts())
+	}
+	w.put("i", 1, true)
+	w.pass(time.Second)
+	if got := w.roll(); got != "b" {
+		t.Errorf("of the zones 1 and 2, %q starts: %s", got, w.verdicts())
+	}
+	w.put("b", 1, false)
+	w.pass(time.Second)
+	if got := w.roll(); got != "" {
+		t.Errorf("while b of zone 1 is being updated, %q starts: %s", got, w.verdicts())
+	}
+	w.put("b", 1, true)
+	w.pass(time.Second)
+	if got := w.roll(); got != "c" {
+		t.Errorf("after zone 1, %q starts: %s", got, w.verdicts())
+	}
+}
