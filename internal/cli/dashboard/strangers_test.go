@@ -97,8 +97,9 @@ func TestAWrongTokenIsCheckedOnce(t *testing.T) {
 	}
 }
 
-// The portal has at most so many connections, of one address half of them: for one more, the oldest one without a request ends.
-func TestConnectionsAreLimited(t *testing.T) {
+// portalOf serves a dashboard in the cluster with at most that many connections until the test ends, and returns its address.
+func portalOf(t *testing.T, most int) (address string) {
+	t.Helper()
 	certFile, keyFile := writePair(t, t.TempDir(), "one.example")
 	pair, err := certwatcher.New(certFile, keyFile)
 	if err != nil {
@@ -108,19 +109,25 @@ func TestConnectionsAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	a := &inCluster{Options: fakecluster.New(t).Options, hosts: []string{testHost}, sessions: 1, most: 4}
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &inCluster{Options: fakecluster.New(t).Options, hosts: []string{testHost}, sessions: 1, most: most}
 	ended := make(chan error)
 	go func() { ended <- a.serve(ctx, listener, pair, nil) }()
-	defer func() {
+	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return listener.Addr().String()
+}
+
+// The portal has at most so many connections, of one address half of them: for one more, the oldest one without a request ends.
+func TestConnectionsAreLimited(t *testing.T) {
+	address := portalOf(t, 4)
 	var open []net.Conn
 	for range 3 {
-		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", listener.Addr().String())
+		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
