@@ -36,12 +36,9 @@ func (r *run) blockedByBudget(active int) {
 	if r.s.Set.MaxSurge.Value > 0 {
 		return
 	}
-	if r.serving == nil {
-		r.serving = r.s.Serving()
-	}
 	waits := false
 	for i := range r.s.Nodes {
-		if waits = r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.ofWave(active, i) && r.serving(i); waits {
+		if waits = r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.ofWave(active, i) && r.serves(i); waits {
 			break
 		}
 	}
@@ -73,7 +70,7 @@ func (r *run) usedUp(active int) (down, failed, most int) {
 		members++
 		fails, held := r.hasFailedOn(i) || r.left[i], r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.places[i] >= place(active)
 		switch {
-		case !fails && !held || !n.Ready && set.Unreachable.Skip || r.serving(i):
+		case !fails && !held || !n.Ready && set.Unreachable.Skip || r.serves(i):
 		case fails:
 			failed++
 		default:
@@ -110,11 +107,8 @@ func (r *run) undoLimit() *rollout.Quantity {
 // By the rule of the set, nodes that are not ready may need none of its budget anyway.
 func (r *run) staysDown(i int) bool {
 	n := &r.s.Nodes[i]
-	if r.serving == nil {
-		r.serving = r.s.Serving()
-	}
 	switch {
-	case r.serving(i):
+	case r.serves(i):
 		return false
 	case !n.Ready:
 		return !r.s.Set.Unreachable.Skip
@@ -146,7 +140,7 @@ func (r *run) blockedUndo() {
 		}
 		if members++; r.staysDown(i) {
 			down++
-		} else if r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.serving(i) {
+		} else if r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.serves(i) {
 			waits = true
 		}
 	}

@@ -54,9 +54,6 @@ func (r *run) proceeds(k int) bool {
 	s := *r.s
 	s.Gate = &rollout.Gate{Holds: r.holds, InFlight: -1, Starts: -1}
 	held := s.Held()
-	if r.serving == nil {
-		r.serving = r.s.Serving()
-	}
 	waits := false
 	for i := range r.s.Nodes {
 		switch {
@@ -64,7 +61,7 @@ func (r *run) proceeds(k int) bool {
 		case !r.standing[i].AwaitsUpdate:
 			return true
 		case held(i):
-		case !r.serving(i): // its update needs no budget
+		case !r.serves(i): // its update needs no budget
 			return true
 		default:
 			waits = true

@@ -330,6 +330,14 @@ func (r *run) measure() {
 	}
 }
 
+// serves reports whether a node has an available pod, of whichever revision.
+func (r *run) serves(i int) bool {
+	if r.serving == nil {
+		r.serving = r.s.Serving()
+	}
+	return r.serving(i)
+}
+
 // leftOut reports whether the waves continue without a node that is not ready. By the rule of the dialect,
 // they do not if the node went down with a pod of the target, because the target may be the reason.
 func (r *run) leftOut(n *rollout.Node) bool {

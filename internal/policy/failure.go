@@ -441,8 +441,5 @@ func (r *run) returnsHere(i int) bool {
 		return false
 	}
 	w, known := r.in.Watch.nodes[r.s.Nodes[i].Name]
-	if r.serving == nil {
-		r.serving = r.s.Serving()
-	}
-	return known && !w.before && !r.serving(i)
+	return known && !w.before && !r.serves(i)
 }

@@ -333,12 +333,9 @@ func (r *run) broken(i int, whichever bool) bool {
 	if n.Gone || n.Fit != rollout.MustRun && n.Fit != rollout.MayStay {
 		return false
 	}
-	if r.serving == nil {
-		r.serving = r.s.Serving()
-	}
 	for k := range n.Pods {
 		if p := &n.Pods[k]; !p.Deleting && (whichever || p.Revision != r.committed) {
-			return !r.serving(i)
+			return !r.serves(i)
 		}
 	}
 	return false

@@ -332,15 +332,12 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	case w.joined && !w.before && len(n.Pods) == 0 && st.AwaitsUpdate:
 		return watched{joined: true}, true
 	case p == nil && st.AwaitsUpdate:
-		if r.serving == nil {
-			r.serving = r.s.Serving()
-		}
 		live := slices.IndexFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting }) // one that is terminating does not show whether it was broken
-		broken := live >= 0 && !takenOut(n) && (!r.serving(i) && (w.before || w.joined || !r.unproven(&n.Pods[live])) || r.neverStarted(n))
+		broken := live >= 0 && !takenOut(n) && (!r.serves(i) && (w.before || w.joined || !r.unproven(&n.Pods[live])) || r.neverStarted(n))
 		if r.undoing { // an unavailable pod of the failed revision proves nothing about the node
 			return watched{before: w.before || broken && n.Pods[0].Revision != r.from}, len(n.Pods) > 0
 		}
-		if w.retried && !r.serving(i) { // the rollout itself has taken the pod that was available, and the next one has not been available yet
+		if w.retried && !r.serves(i) { // the rollout itself has taken the pod that was available, and the next one has not been available yet
 			return w, true
 		}
 		if counted && w.before && w.uid == "" {
