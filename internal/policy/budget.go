@@ -68,7 +68,7 @@ func (r *run) usedUp(active int) (down, failed, most int) {
 			continue
 		}
 		members++
-		fails, held := r.hasFailedOn(i) || r.left[i], r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.places[i] >= place(active)
+		fails, held := r.hasFailedOn(i) || r.isLeftOut(i), r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.places[i] >= place(active)
 		switch {
 		case !fails && !held || !n.Ready && set.Unreachable.Skip || r.serves(i):
 		case fails:

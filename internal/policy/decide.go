@@ -154,7 +154,7 @@ type run struct {
 	apart    map[int]place
 	waves    []waveCount
 	holds    []rollout.VerdictKind
-	left     []bool
+	left     []leftOut
 	standing []rollout.Progress
 	// serving is computed from the Snapshot, if needed.
 	serving func(i int) bool
@@ -320,12 +320,12 @@ func (r *run) revision(i int) Revision {
 
 // measure determines the progress of each node.
 func (r *run) measure() {
-	r.left, r.holds, r.standing = make([]bool, len(r.s.Nodes)), make([]rollout.VerdictKind, len(r.s.Nodes)), make([]rollout.Progress, len(r.s.Nodes))
+	r.left, r.holds, r.standing = make([]leftOut, len(r.s.Nodes)), make([]rollout.VerdictKind, len(r.s.Nodes)), make([]rollout.Progress, len(r.s.Nodes))
 	standing := r.s.Progress()
 	for i := range r.s.Nodes {
 		r.standing[i] = standing(i)
 		if n := &r.s.Nodes[i]; !n.Ready && member(r.s, n) && r.p != nil {
-			r.left[i] = r.leftOut(n)
+			r.leaveOutDown(i)
 		}
 	}
 }
@@ -336,28 +336,6 @@ func (r *run) serves(i int) bool {
 		r.serving = r.s.Serving()
 	}
 	return r.serving(i)
-}
-
-// leftOut reports whether the waves continue without a node that is not ready. By the rule of the dialect,
-// they do not if the node went down with a pod of the target, because the target may be the reason.
-func (r *run) leftOut(n *rollout.Node) bool {
-	lasts := r.notReadyFor(n) // also for a policy that has no limit yet
-	if r.p.UnreachableAfter == nil {
-		for i := range n.Pods {
-			if p := &n.Pods[i]; p.Revision == r.s.Set.Update && p.Created <= n.Since {
-				return false
-			}
-		}
-		return r.s.Set.Unreachable.Skip || r.s.Set.Announce
-	}
-	if n.Since == 0 {
-		return false
-	}
-	if rest := *r.p.UnreachableAfter - lasts; rest > 0 {
-		r.wakeAt(r.s.Now.Add(rest))
-		return false
-	}
-	return true
 }
 
 // holdAll holds every node back that is not held for another reason yet.

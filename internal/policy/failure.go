@@ -94,7 +94,7 @@ func (r *run) judgeWave(k int, st *v1alpha1.WaveStatus) {
 		if node == nil || r.places[i] != place(k) {
 			continue
 		}
-		if r.left[i] {
+		if r.isLeftOut(i) {
 			nodes++ // it went down with the revision
 		}
 		if st.Failed++; len(st.FailedNodes) < maxFailed {
@@ -315,7 +315,7 @@ func (r *run) undo() bool {
 	behind := false
 	for i := range r.standing {
 		st := &r.standing[i]
-		behind = behind || !r.left[i] && ((st.AwaitsUpdate || st.UnderWay) && r.returns(&s.Nodes[i]) || r.wouldGet(&s.Nodes[i]))
+		behind = behind || !r.isLeftOut(i) && ((st.AwaitsUpdate || st.UnderWay) && r.returns(&s.Nodes[i]) || r.wouldGet(&s.Nodes[i]))
 	}
 	if !behind {
 		r.s, r.standing, r.left, r.serving = was, standing, left, nil
@@ -386,7 +386,7 @@ func (r *run) judgeUndo() {
 	members := 0
 	var nodes []v1alpha1.FailedNode
 	for i := range r.s.Nodes {
-		if member(r.s, &r.s.Nodes[i]) && !r.left[i] {
+		if member(r.s, &r.s.Nodes[i]) && !r.isLeftOut(i) {
 			members++
 		}
 		if r.failed[i] != nil {

@@ -266,7 +266,7 @@ func (r *run) underWay() Nodes {
 		name, begun := n.Name, r.standing[i].UnderWay || r.unanswered(i)
 		_, before := r.in.Neighbours.Own[name]
 		before = before || r.in.Neighbours.Fresh && r.young(i)
-		if r.left[i] && (!before || !n.Ready && r.leftOut(n)) {
+		if r.isLeftOut(i) && (!before || r.left[i] == downForLong) {
 			continue
 		}
 		if before && (begun || r.broken(i, true) || r.out.active && r.bare(i)) || r.out.active && begun || r.stranded(i) {

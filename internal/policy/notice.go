@@ -224,7 +224,7 @@ func (r *run) endNotice(kind NoticeType, reason string) {
 	}
 	n.Counts = &NoticeCounts{}
 	for i := range r.s.Nodes {
-		if !member(r.s, &r.s.Nodes[i]) || r.left[i] {
+		if !member(r.s, &r.s.Nodes[i]) || r.isLeftOut(i) {
 			continue
 		}
 		n.Counts.Nodes++

@@ -9,7 +9,7 @@ import "everynode.dev/everynode/internal/rollout"
 func (r *run) busy() (elsewhere func(zone string) bool) {
 	first, some, several := "", false, false
 	for i := range r.s.Nodes {
-		if r.p.TopologyKey != "" && r.standing[i].UnderWay && !r.left[i] {
+		if r.p.TopologyKey != "" && r.standing[i].UnderWay && !r.isLeftOut(i) {
 			zone := r.in.Labels[i][r.p.TopologyKey]
 			several = several || some && zone != first
 			first, some = zone, true
@@ -27,7 +27,7 @@ func (r *run) holdLate(active int) {
 	}
 	var late []int
 	for i := range r.s.Nodes {
-		if k := r.places[i]; k != nowhere && k < place(active) && r.standing[i].AwaitsUpdate && !r.standing[i].UnderWay && !r.left[i] {
+		if k := r.places[i]; k != nowhere && k < place(active) && r.standing[i].AwaitsUpdate && !r.standing[i].UnderWay && !r.isLeftOut(i) {
 			late = append(late, i)
 		}
 	}
@@ -48,7 +48,7 @@ func (r *run) holdLate(active int) {
 // startsElsewhere reports whether a wave may start updates in another zone.
 func (r *run) startsElsewhere(k int, zone string) bool {
 	for i := range r.s.Nodes {
-		if r.places[i] == place(k) && r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && !r.left[i] && r.in.Labels[i][r.p.TopologyKey] != zone {
+		if r.places[i] == place(k) && r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && !r.isLeftOut(i) && r.in.Labels[i][r.p.TopologyKey] != zone {
 			return true
 		}
 	}

@@ -13,7 +13,7 @@ import (
 func (r *run) uncounted() []bool {
 	out := make([]bool, len(r.s.Nodes))
 	for i := range r.s.Nodes {
-		out[i] = desired(&r.s.Nodes[i]) && (r.absent(i) || r.getsFirst(i))
+		out[i] = desired(&r.s.Nodes[i]) && (r.paceless(i) || r.getsFirst(i))
 	}
 	return out
 }

@@ -24,12 +24,12 @@ func (r *run) settle() {
 		if member(r.s, &r.s.Nodes[i]) && !r.standing[i].Available {
 			behind++
 			switch {
-			case old && r.left[i]:
+			case old && r.isLeftOut(i):
 				absent++
 			case old:
 				others++
 			}
-			if r.standing[i].UnderWay && !r.left[i] && !r.hasFailedOn(i) { // the rollout has ended without nodes that may fail
+			if r.standing[i].UnderWay && !r.isLeftOut(i) && !r.hasFailedOn(i) { // the rollout has ended without nodes that may fail
 				if going++; r.s.Nodes[i].Ready || old { // one that is down, with the committed revision, has returned
 					back++
 				}
@@ -243,7 +243,7 @@ func (r *run) count() {
 		if failed {
 			n.failed++
 		}
-		if r.left[i] {
+		if r.isLeftOut(i) {
 			n.absent++
 			if failed { // it went down with the revision
 				n.down++
@@ -260,28 +260,6 @@ func (r *run) count() {
 	}
 	if r.failed != nil {
 		r.leaveOutFailed()
-	}
-}
-
-// leaveOutFailed lets each wave go on without the nodes that may fail, and have. A percentage is that of all nodes of the wave, with those.
-func (r *run) leaveOutFailed() {
-	for k := range r.waves {
-		r.waves[k].mayFail = int32(r.p.Failure.MaxFailedNodes.Of(int(r.waves[k].nodes + r.waves[k].down)))
-	}
-	for i, node := range r.failed {
-		if node == nil || r.places[i] == nowhere || r.left[i] || r.standing[i].Available {
-			continue
-		}
-		n := &r.waves[r.places[i]]
-		if n.failed > n.mayFail {
-			continue // the wave fails
-		}
-		r.left[i] = true
-		n.absent++
-		n.nodes--
-		if r.standing[i].Updated {
-			n.updated--
-		}
 	}
 }
 

@@ -87,7 +87,7 @@ func (r *run) restartSoak(st *v1alpha1.WaveStatus, node string) {
 
 // ofWave reports whether a wave waits for a node.
 func (r *run) ofWave(k, i int) bool {
-	return r.places[i] == place(k) && member(r.s, &r.s.Nodes[i]) && !r.left[i]
+	return r.places[i] == place(k) && member(r.s, &r.s.Nodes[i]) && !r.isLeftOut(i)
 }
 
 // firstLacking is the first node of a wave without an available pod of the target; empty if there is none.

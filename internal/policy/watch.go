@@ -75,7 +75,7 @@ func (r *run) judgeNodes() {
 		if keep {
 			r.out.Watch.nodes[n.Name] = w
 		}
-		if (!r.left[i] || r.wentDown(n, &w)) && (keep || r.podOf(n) != nil) {
+		if (!r.isLeftOut(i) || r.wentDown(n, &w)) && (keep || r.podOf(n) != nil) {
 			r.failed[i] = r.verdict(i, &w)
 		}
 		switch {
@@ -197,54 +197,6 @@ func (r *run) unproven(p *rollout.Pod) bool {
 	all := r.s.Revisions
 	return r.committed >= 0 && r.committed < len(all) && p.Revision >= 0 && p.Revision < len(all) && p.Revision != r.committed &&
 		all[p.Revision].Number > all[r.committed].Number
-}
-
-// leaveOutBroken lets the waves go on without the nodes that were broken before their update and still are, and without those where no pod has ever been available,
-// because it fails or pulls its image for long.
-func (r *run) leaveOutBroken() {
-	if r.failed == nil {
-		return
-	}
-	for _, i := range r.excused {
-		r.left[i] = true
-	}
-	for i := range r.s.Nodes {
-		n := &r.s.Nodes[i]
-		w := r.out.Watch.nodes[n.Name]
-		before := w.before && (w.uid != "" || len(n.Pods) == 0 && w.down >= r.p.Failure.NodeDeadline && (!r.standing[i].AwaitsUpdate || refused(n)))
-		r.left[i] = r.left[i] || (before || w.joined && r.pullsForLong(&w)) && !r.standing[i].Available
-	}
-}
-
-// pullsForLong reports whether the first pod of a node has waited for its image for longer than a pod may take to become available. The waves do not wait for that node, but the
-// time of a pull is no failure.
-func (r *run) pullsForLong(w *watched) bool {
-	rest := r.p.Failure.NodeDeadline - w.pulled
-	if w.pulls && rest > 0 {
-		r.wakeAt(r.s.Now.Add(rest))
-	}
-	return w.pulls && rest <= 0
-}
-
-// absent reports whether an update that has begun on a node does not count in the pace, because the node is left out. One that was broken before its update counts until
-// its new pod has had nodeDeadline to become available: many broken nodes would all be updated at once otherwise.
-func (r *run) absent(i int) bool {
-	n := &r.s.Nodes[i]
-	if !r.left[i] || !r.standing[i].InFlight {
-		return false
-	}
-	if r.p.Failure == nil || !n.Ready && r.leftOut(n) {
-		return true
-	}
-	w := r.out.Watch.nodes[n.Name]
-	rest := r.p.Failure.NodeDeadline - w.age
-	if w.before && len(n.Pods) == 0 && refused(n) { // it has no new pod, and has had none for nodeDeadline
-		return true
-	}
-	if rest > 0 {
-		r.wakeAt(r.s.Now.Add(rest))
-	}
-	return rest <= 0
 }
 
 // noteWait is how long a node with a broken pod waits until the status names it. After that, it is updated anyway.

@@ -370,7 +370,7 @@ func (f *front) grown(w *Wave, begun, gone int, goesOn bool) int {
 }
 
 // done reports whether a node is done or left out.
-func (r *run) done(i int) bool { return r.left[i] || r.standing[i].Available }
+func (r *run) done(i int) bool { return r.isLeftOut(i) || r.standing[i].Available }
 
 // front is how far some nodes are done, in their order. It looks at each node once, so that a step or a group for each of 100,000 nodes costs no more than one for all.
 type front struct {
