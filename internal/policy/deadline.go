@@ -70,6 +70,6 @@ func (r *run) proceeds(k int) bool {
 	if !waits || r.s.Set.MaxSurge.Value > 0 {
 		return waits
 	}
-	down, failed, most := r.usedUp(k)
-	return down+failed < most
+	idle, most := r.usedUp(place(k))
+	return idle < most
 }

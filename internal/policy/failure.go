@@ -380,7 +380,7 @@ func UndoStopped(st *v1alpha1.SetStatus) bool { return blocks(st, blockedUndoFai
 // judgeUndo stops an undo that also fails: the committed revision no longer works either. Nodes that are not ready do not count.
 func (r *run) judgeUndo() {
 	if r.p.Failure == nil {
-		r.blockedUndo()
+		r.blockedByBudget(nowhere)
 		return
 	}
 	members := 0
@@ -395,7 +395,7 @@ func (r *run) judgeUndo() {
 	}
 	most := r.p.Failure.MaxFailedNodes.Of(members)
 	if len(nodes) <= most {
-		r.blockedUndo()
+		r.blockedByBudget(nowhere)
 		return
 	}
 	r.holdReleased(rollout.WaitFailed)

@@ -19,7 +19,7 @@ func (w *world) wantBudgetBlocks() {
 	w.wantNoFailure()
 	for _, b := range w.last.Blocking {
 		if b.Reason == "Budget" {
-			if want := "1 node of later waves, steps or groups, or without which a wave goes on, is not available"; !strings.HasPrefix(b.Message, want) {
+			if want := "No other update starts: 1 node has no available pod, gets no other one now, and uses up the budget"; !strings.HasPrefix(b.Message, want) {
 				w.t.Errorf("the message is %q, want %q", b.Message, want)
 			}
 			return

@@ -104,7 +104,7 @@ func TestBudgetUsedUpByHeldNodes(t *testing.T) {
 	w.put("j", 0, false)
 	w.put("h", 0, false)
 	w.policies[0].Tighten(&w.s)
-	const want = "Budget: 3 nodes of later waves, steps or groups are not available, and maxUnavailable is 2: make their pods available or delete them, or raise maxUnavailable."
+	const want = "Budget: No other update starts: 3 nodes have no available pod, get no other one now, and use up the budget, for maxUnavailable is 2. Make their pods available or delete them, or raise maxUnavailable."
 	if got := blocking(w); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -127,7 +127,7 @@ func TestBudgetUsedUpByHeldNodes(t *testing.T) {
 		}
 		w.put("j", 0, false)
 		w.policies[0].Tighten(&w.s)
-		const want = "Budget: 1 node of later waves, steps or groups is not available, and maxUnavailable is 1: make their pods available or delete them, or raise maxUnavailable."
+		const want = "Budget: No other update starts: 1 node has no available pod, gets no other one now, and uses up the budget, for maxUnavailable is 1. Make their pods available or delete them, or raise maxUnavailable."
 		if got := blocking(w); got != want {
 			t.Errorf("%s: %q, want %q", of, got, want)
 		}

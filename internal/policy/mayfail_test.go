@@ -84,7 +84,7 @@ func TestNodesThatMayFailUseUpTheBudget(t *testing.T) {
 		w.pass(5 * time.Minute)
 		w.want("", v1alpha1.PhaseRolling, "canary")
 	}
-	w.say("Budget", "1 node of later waves, steps or groups, or without which a wave goes on, is not available, and maxUnavailable is 1: ")
+	w.say("Budget", "No other update starts: 1 node has no available pod, gets no other one now, and uses up the budget, for maxUnavailable is 1. ")
 	w.put("a", 1, true)
 	w.pass(time.Second)
 	w.want("b", v1alpha1.PhaseRolling, "canary")

@@ -397,7 +397,7 @@ func (r *run) limit(active int) {
 	r.blockedBySet()
 	if st.Phase == v1alpha1.PhaseRolling {
 		r.blockedByNodes(active)
-		r.blockedByBudget(active)
+		r.blockedByBudget(place(active))
 	}
 }
 

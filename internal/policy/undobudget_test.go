@@ -61,5 +61,30 @@ func TestAnUndoThatTheBudgetHolds(t *testing.T) {
 	if w.last.Phase != v1alpha1.PhaseUndoing {
 		t.Errorf("phase %s: have %q", w.last.Phase, w.have(1))
 	}
-	w.say("Budget", "No other node returns: 1 node has no available pod and uses up the budget, for maxUnavailable is 1.")
+	w.say("Budget", "No other node returns: 1 node has no available pod, gets no other one now, and uses up the budget, for maxUnavailable is 1.")
+}
+
+// Nor does a node that joins during the undo, and on which the committed revision never works.
+func TestAnUndoWithANodeThatNeverWorksEnds(t *testing.T) {
+	w := newWorld(t, `
+waves: [{name: all, nodes: {percent: 100}, soak: 1h}]
+failure: {nodeDeadline: 5m, action: Undo}
+undo: {maxUnavailable: 1}
+`)
+	w.pass(0)
+	w.roll()
+	w.pass(time.Second)
+	w.approve("bad", "", "v2", v1alpha1.UndoRollout)
+	w.pass(time.Second)
+	w.joins("k")
+	w.pass(time.Second)
+	w.put("k", 0, true)
+	for range 100 {
+		w.fails("k", hangs)
+		w.pass(5 * time.Minute)
+		w.roll()
+	}
+	if rest := w.have(1); rest != "" {
+		t.Errorf("after 8 hours, %s still have the failed revision: phase %s, blocking %+v %s", rest, w.last.Phase, w.last.Blocking, w.verdicts())
+	}
 }

@@ -139,7 +139,7 @@ func overspent() string {
 		"phase: Soaking\n    wave", "phase: Rolling\n    wave",
 		"    next: {action: EndSoak, at: \"2026-03-01T12:12:00Z\"}\n", "",
 		"reason: Soaking, message: The wave canary is complete and is being observed for 30m0s.",
-		"reason: Budget, message: '2 nodes of later waves, steps or groups are not available, and maxUnavailable is 2: make their pods available or delete them, or raise maxUnavailable.'",
+		"reason: Budget, message: 'No other update starts: 2 nodes have no available pod, get no other one now, and use up the budget, for maxUnavailable is 2. Make their pods available or delete them, or raise maxUnavailable.'",
 		"updated: 2, available: 2, phase: Soaking, completedAt: \"2026-03-01T11:42:00Z\"", "updated: 1, available: 1, phase: Rolling",
 	).Replace(policyStatus)
 }
