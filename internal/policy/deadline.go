@@ -36,12 +36,18 @@ func (r *run) stopTime() {
 	if r.places == nil || r.out.Watch == nil {
 		return // no wave was judged
 	}
+	var held func(i int) bool
 	for k := range r.p.Waves {
 		name := r.p.Waves[k].Name
 		if !r.out.Watch.lacked[name] {
 			continue
 		}
-		counts := !r.s.Set.Paused && r.proceeds(k)
+		if held == nil { // the pace does not count: it is the wave's own
+			s := *r.s
+			s.Gate = &rollout.Gate{Holds: r.holds, InFlight: -1, Starts: -1}
+			held = s.Held()
+		}
+		counts := !r.s.Set.Paused && r.proceeds(k, held)
 		r.out.Watch.lacked[name] = counts
 		if rest := r.p.Failure.WaveDeadline - r.out.Status.Waves[k].Rolled.Duration; counts && rest > 0 {
 			r.wakeAt(r.s.Now.Add(rest))
@@ -49,11 +55,8 @@ func (r *run) stopTime() {
 	}
 }
 
-// proceeds reports whether the update of a node that a wave lacks has begun, or may start. The pace does not count: it is the wave's own.
-func (r *run) proceeds(k int) bool {
-	s := *r.s
-	s.Gate = &rollout.Gate{Holds: r.holds, InFlight: -1, Starts: -1}
-	held := s.Held()
+// proceeds reports whether the update of a node that a wave lacks has begun, or may start, if nothing else holds it.
+func (r *run) proceeds(k int, held func(i int) bool) bool {
 	waits := false
 	for i := range r.s.Nodes {
 		switch {
