@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -116,7 +117,7 @@ func (r *run) judge() {
 			continue // it may be about a set of another kind with this name, or its policy may judge it
 		}
 		judged := *a.DeepCopy()
-		judged.Status.State = v1alpha1.ApprovalVoid
+		judged.Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalVoid, Message: r.voidText(a)}
 		if r.aboutTarget(a) && !r.atRest() {
 			if d := a.Spec.Decision; (d == v1alpha1.Approve || d == v1alpha1.Promote) && !r.hasWave(a.Spec.Wave) {
 				continue // a user may have written it together with the wave, of which nothing is known yet
@@ -129,6 +130,15 @@ func (r *run) judge() {
 		}
 		r.out.Judged = append(r.out.Judged, judged)
 	}
+}
+
+// voidText says why an approval never counts.
+func (r *run) voidText(a *v1alpha1.RolloutApproval) string {
+	text := fmt.Sprintf("The decision is about revision %s, and the template of the daemon set describes %s.", a.Spec.Revision, r.target().Name)
+	if r.aboutTarget(a) {
+		text = fmt.Sprintf("Revision %s is committed already, so there is no rollout to decide about.", a.Spec.Revision)
+	}
+	return text + " If this changes, create another RolloutApproval."
 }
 
 // hasWave reports whether the policy has a wave of that name.

@@ -152,3 +152,26 @@ func TestUndoneWithoutTheStatus(t *testing.T) {
 		w.want("", v1alpha1.PhaseSoaking, "canary")
 	})
 }
+
+// TestVoidApprovals: an approval that never counts says why.
+func TestVoidApprovals(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, after: [{type: Approval}]}]")
+	w.pass(0)
+	w.roll()
+	w.approve("old", "canary", "v1", v1alpha1.Approve)
+	w.approve("now", "canary", "v2", v1alpha1.Approve)
+	w.pass(time.Second)
+	for range 3 {
+		w.pass(time.Second)
+		w.roll()
+	}
+	w.want("", v1alpha1.PhaseComplete, "")
+	w.approve("late", "canary", "v2", v1alpha1.Approve)
+	w.pass(time.Second)
+	for i, want := range []string{"The decision is about revision agent-v1, and the template of the daemon set describes agent-v2.", "", "Revision agent-v2 is committed already, so there is no rollout to decide about."} {
+		st := w.approvals[i].Status
+		if void := st.State == v1alpha1.ApprovalVoid; void != (want != "") || !strings.HasPrefix(st.Message, want) || !void && st.Message != "" {
+			t.Errorf("%s: %+v", w.approvals[i].Name, st)
+		}
+	}
+}

@@ -19,6 +19,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="BY",type="string",JSONPath=".spec.by",description="The user who decided."
 // +kubebuilder:printcolumn:name="STATE",type="string",JSONPath=".status.state",description="Whether the decision counts."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="Time since the object was created."
+// +kubebuilder:printcolumn:name="MESSAGE",type="string",priority=1,JSONPath=".status.message",description="Why the decision is void."
 type RolloutApproval struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -113,6 +114,11 @@ type RolloutApprovalStatus struct {
 	// attempt that the decision begins; if the revision had not failed, the decision begins none.
 	// +optional
 	Attempt int64 `json:"attempt,omitempty"`
+
+	// Message says why the state is Void.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
 }
 
 // ApprovalState is whether a decision counts.
