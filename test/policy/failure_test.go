@@ -20,6 +20,8 @@ const (
 	// failureNodes are the nodes of the tests of failures, and canaries those of the first wave.
 	failureNodes, canaries = manyNodes, 3
 	crashingImage          = "registry.example/daemon:crash"
+	// undoneWithin is within how long after the update of the template a bad version is back at the latest. It is usually some seconds.
+	undoneWithin = time.Minute
 	// judges is a policy with a canary, which fails when one of its nodes does. An image that cannot be pulled fails by its reason; one that
 	// crashes by its restarts.
 	judges = `  waves: [{name: canary, nodes: {count: 3}, soak: 3s}]
@@ -106,6 +108,9 @@ func (s *stage) failsWith(image string, kill bool) {
 	}
 	touched := s.touched(image)
 	s.t.Logf("%s, %s: %d nodes had it, undone after %s: %s", s.dialect.name, image, len(touched), time.Since(s.updated).Round(100*time.Millisecond), st.Failure.Message)
+	if took := time.Since(s.updated); took > undoneWithin {
+		s.t.Errorf("%s was undone after %s", image, took)
+	}
 	if len(touched) == 0 || len(touched) > canaries {
 		s.t.Errorf("%s was on %v, want at most %d nodes", image, touched, canaries)
 	}
@@ -182,6 +187,9 @@ func (s *stage) goesOnWithABrokenNode() {
 	missing := "-missing-on-" + s.Nodes[0] // it is in the canary
 	s.kubectl("", "patch", s.dialect.resource(), set, "--type=json", "-p",
 		fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":%q}]`, harness.Image+missing))
+	if s.dialect.enforcement == v1alpha1.EnforcementOnDelete { // nothing else replaces them without a policy
+		s.kubectl("", "delete", "pods", "--all", "--wait=false")
+	}
 	s.Wait("all other nodes run", runOn(harness.Image+missing, s.Nodes[1:]))
 	s.govern(judges)
 	s.update(harness.Image2 + missing)

@@ -22,8 +22,22 @@ func TestFailureInTheSoak(t *testing.T) { inEachKind(t, (*stage).failsInTheSoak)
 
 func (s *stage) failsInTheSoak() {
 	s.t.Helper()
+	before, began := s.soaksGated(), time.Now()
+	s.says(corev1.ConditionFalse)
+	s.undone(harness.Image2, before)
+	st := s.status()
+	touched := s.touched(harness.Image2)
+	s.t.Logf("%d nodes had it, undone %s after it had soaked for 3s: %s", len(touched), time.Since(began).Round(100*time.Millisecond), st.Failure.Message)
+	if len(touched) != canaries || st.Failure.Wave != "canary" || st.RejectedRevision != st.TargetRevision || st.Waves[0].FailedNodes[0].Reason != "NotAvailable" {
+		s.t.Errorf("%v had it, and the status is %+v", touched, st)
+	}
+}
+
+// soaksGated updates to a version that works on the whole canary, and lets it soak for some seconds. It returns the target of before.
+func (s *stage) soaksGated() (before string) {
+	s.t.Helper()
 	s.govern("  waves: [{name: canary, nodes: {count: 3}, soak: 10m}]\n  failure: {nodeDeadline: 10s, action: Undo}\n")
-	before := s.status().TargetRevision
+	before = s.status().TargetRevision
 	s.updateGated()
 	s.Poll("the canary works", func() error {
 		s.says(corev1.ConditionTrue)
@@ -32,21 +46,13 @@ func (s *stage) failsInTheSoak() {
 		}
 		return nil
 	})
-	began := time.Now()
 	s.holds(3*time.Second, "it soaks", func(harness.View) error {
 		if st := s.status(); st.Phase != v1alpha1.PhaseSoaking {
 			return fmt.Errorf("the phase is %s", st.Phase)
 		}
 		return nil
 	})
-	s.says(corev1.ConditionFalse)
-	s.undone(harness.Image2, before)
-	st := s.status()
-	touched := s.touched(harness.Image2)
-	s.t.Logf("%d nodes had it, undone %s after the soak began: %s", len(touched), time.Since(began).Round(100*time.Millisecond), st.Failure.Message)
-	if len(touched) != canaries || st.Failure.Wave != "canary" || st.RejectedRevision != st.TargetRevision || st.Waves[0].FailedNodes[0].Reason != "NotAvailable" {
-		s.t.Errorf("%v had it, and the status is %+v", touched, st)
-	}
+	return before
 }
 
 // says sets the readiness gate of the pods of the version that have another value.
