@@ -58,17 +58,24 @@ func (r *run) elsewhere() bool {
 	return false
 }
 
-// guessCommitted finds the revision that most pods have, and whether the committed one has been lost: it is known to have existed, or more pods have a revision that is
+// guessCommitted finds the revision that most pods have, or had on nodes without one, and whether the committed one has been lost: it is known to have existed, or more pods have a revision that is
 // gone than any other. If the status has no digest, a revision that no pod has comes before the target: with one, it is known not to be the committed one.
 func (r *run) guessCommitted() {
 	counts, gone := make([]int, len(r.s.Revisions)), 0
+	add := func(of int) {
+		if of >= 0 && of < len(counts) {
+			counts[of]++
+		} else {
+			gone++
+		}
+	}
 	for i := range r.s.Nodes {
-		for k := range r.s.Nodes[i].Pods {
-			if of := r.s.Nodes[i].Pods[k].Revision; of >= 0 && of < len(counts) {
-				counts[of]++
-			} else {
-				gone++
-			}
+		n := &r.s.Nodes[i]
+		for k := range n.Pods {
+			add(n.Pods[k].Revision)
+		}
+		if len(n.Pods) == 0 && n.Last != rollout.NoRevision && !n.Gone { // somebody has deleted its pod
+			add(n.Last)
 		}
 	}
 	r.committed = r.s.Set.Update

@@ -151,3 +151,18 @@ func TestAMarkOfAStranger(t *testing.T) {
 		t.Errorf("marks %v", w.marks)
 	}
 }
+
+// TestAllPodsAreDeleted: under a new policy nothing is committed yet. If users delete all pods, what the nodes had is, so that the new revision goes through all waves.
+func TestAllPodsAreDeleted(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, soak: 1h}]")
+	w.marks = []int64{0, 0}
+	for i := range w.s.Nodes {
+		w.s.Nodes[i].Pods, w.s.Nodes[i].Last = nil, 0
+	}
+	w.pass(0)
+	w.pass(time.Second)
+	w.roll()
+	if got := w.have(1); got != "a" || w.last.CommittedRevision != "agent-v1" {
+		t.Errorf("%q have the new revision, and %s is committed", got, w.last.CommittedRevision)
+	}
+}
