@@ -281,3 +281,21 @@ func TestAnApprovalThatIsNeeded(t *testing.T) {
 		t.Error(w.messages)
 	}
 }
+
+// TestApprovalsThatAreBeingDeleted have no effect any more, although a finalizer keeps them.
+func TestApprovalsThatAreBeingDeleted(t *testing.T) {
+	w := canary(t, "waves: [{name: canary, nodes: {count: 3}, after: [{type: Approval}]}]")
+	deleted := func() {
+		w.approvals[len(w.approvals)-1].DeletionTimestamp = &metav1.Time{Time: time.Unix(0, int64(w.s.Now))}
+	}
+	w.approve("yes", "canary", "v2", v1alpha1.Approve)
+	deleted()
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
+	w.approve("no", "", "v2", v1alpha1.Reject)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRejected, "")
+	deleted()
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
+}

@@ -140,6 +140,7 @@ func mutants() []mutant {
 		{"a policy is ready although a wave lacks pods", "conditions.go", "if !p.WaveHealthy || !available(s) {", "if !p.WaveHealthy {"},
 		{"a rollout does not end without a node that is left out", "roll.go", "case old && r.isLeftOut(i):", "case old && r.s == nil:"},
 		{"each decision of a process repeats a notice", "notice.go", "if !r.in.Restored || r.last == nil ||", "if r.last == nil ||"},
+		{"an approval that is being deleted counts", "approval.go", "&& a.DeletionTimestamp == nil\n}", "\n}"},
 	}
 }
 
