@@ -194,3 +194,15 @@ func TestTheNumberOfARolloutIsTheNextOne(t *testing.T) {
 		t.Errorf("rollout %d", got)
 	}
 }
+
+// An approval names a revision. If its ControllerRevision is gone, the approval releases no node to a copy of it.
+func TestAnApprovalReleasesNoCopyOfARevisionThatIsGone(t *testing.T) {
+	w := canary(t, "waves: [{name: canary, nodes: {count: 3}, after: [{type: Approval}]}, {name: more, nodes: {count: 3}, after: [{type: Approval}]}]")
+	w.approve("early", "more", "v2", v1alpha1.Approve)
+	w.approve("yes", "canary", "v2", v1alpha1.Approve)
+	w.pass(time.Second)
+	w.want("def", v1alpha1.PhaseRolling, "more")
+	renumbered()["a copy, and the original deleted"](w)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseWaitingForApproval, "more")
+}

@@ -141,6 +141,7 @@ func mutants() []mutant {
 		{"a rollout does not end without a node that is left out", "roll.go", "case old && r.isLeftOut(i):", "case old && r.s == nil:"},
 		{"each decision of a process repeats a notice", "notice.go", "if !r.in.Restored || r.last == nil ||", "if r.last == nil ||"},
 		{"an approval that is being deleted counts", "approval.go", "&& a.DeletionTimestamp == nil\n}", "\n}"},
+		{"what releases a revision that is gone counts for a copy of it", "approval.go", "return holds(a) && r.named(a) &&", "return r.named(a) &&"},
 	}
 }
 
