@@ -142,6 +142,11 @@ func mutants() []mutant {
 		{"each decision of a process repeats a notice", "notice.go", "if !r.in.Restored || r.last == nil ||", "if r.last == nil ||"},
 		{"an approval that is being deleted counts", "approval.go", "&& a.DeletionTimestamp == nil\n}", "\n}"},
 		{"what releases a revision that is gone counts for a copy of it", "approval.go", "return holds(a) && r.named(a) &&", "return r.named(a) &&"},
+		{"a freeze ends when the first of two does", "window.go", "max(until, f.To)", "f.To"},
+		{"one window that is closed closes the others", "window.go", "if open {\n\t\t\treturn rollout.NotEvaluated, 0", "if open && len(p.Windows) == 1 {\n\t\t\treturn rollout.NotEvaluated, 0"},
+		{"an open window ends a freeze", "window.go", "if kind != rollout.NotEvaluated || len(p.Windows) == 0 {", "if len(p.Windows) == 0 {"},
+		{"nothing is decided when a window closes", "roll.go", "r.wakeAt(rollout.Earlier(until, r.p.closes(r.s.Now)))", "r.wakeAt(until)"},
+		{"a return to the committed template ignores windows", "roll.go", "case !blocks(st, blockedWindow):", "case r.s == nil:"},
 	}
 }
 

@@ -101,3 +101,35 @@ func TestWindowsThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowsAndFreezesTogether: one open window is enough, a freeze also holds updates while a window is open, and of several freezes the last one counts.
+func TestWindowsAndFreezesTogether(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	in := func(hours int) rollout.Time { return rollout.At(now.Add(time.Duration(hours) * time.Hour)) }
+	window := func(schedule string) Window {
+		w, err := ReadWindow(schedule, time.Hour, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	open, at14, at18 := window("0 12 * * *"), window("0 14 * * *"), window("0 18 * * *")
+	short, long, later := Freeze{in(-1), in(1)}, Freeze{in(-2), in(3)}, Freeze{in(5), in(6)}
+	for name, c := range map[string]struct {
+		windows       []Window
+		freezes       []Freeze
+		kind          rollout.VerdictKind
+		until, closes rollout.Time
+	}{
+		"no window is open":               {[]Window{at18, at14}, nil, rollout.WaitWindow, in(2), 0},
+		"one window is open":              {[]Window{at18, open, at14}, nil, rollout.NotEvaluated, 0, in(1)},
+		"a freeze while a window is open": {[]Window{open}, []Freeze{long}, rollout.WaitFreeze, in(3), in(1)},
+		"two freezes":                     {nil, []Freeze{long, short}, rollout.WaitFreeze, in(3), 0},
+		"a freeze that comes later":       {nil, []Freeze{later}, rollout.NotEvaluated, 0, in(5)},
+	} {
+		p := Policy{Windows: c.windows, Freezes: c.freezes}
+		if kind, until := p.closed(in(0)); kind != c.kind || until != c.until || p.closes(in(0)) != c.closes {
+			t.Errorf("%s: %v until %d, and closes at %d", name, kind, until, p.closes(in(0)))
+		}
+	}
+}
