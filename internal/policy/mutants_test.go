@@ -147,6 +147,17 @@ func mutants() []mutant {
 		{"an open window ends a freeze", "window.go", "if kind != rollout.NotEvaluated || len(p.Windows) == 0 {", "if len(p.Windows) == 0 {"},
 		{"nothing is decided when a window closes", "roll.go", "r.wakeAt(rollout.Earlier(until, r.p.closes(r.s.Now)))", "r.wakeAt(until)"},
 		{"a return to the committed template ignores windows", "roll.go", "case !blocks(st, blockedWindow):", "case r.s == nil:"},
+		{"an approval of another attempt counts", "approval.go", "r.judged(a) && r.stored(a) && max(a.Status.Attempt, 1) == r.attempt", "r.judged(a) && r.stored(a)"},
+		{"an approval counts before its state is stored", "approval.go", "return r.judged(a) && r.stored(a) && max(", "return r.judged(a) && max("},
+		{"a retry begins before its state is stored", "approval.go", "if r.stored(a) {", "if r.s != nil {"},
+		{"a rejection counts only under the policy that it names", "approval.go", "(r.named(a) || a.Spec.Decision == v1alpha1.Reject) && a", "r.named(a) && a"},
+		{"a retry does not wait until earlier undos are stored", "approval.go", "waits = waits || !r.stored(undo)", "waits = waits && !r.stored(undo)"},
+		{"a retry wins over a later undo", "approval.go", "if undo.CreationTimestamp.After(a.CreationTimestamp.Time) {", "if r.s == nil {"},
+		{"an approval of an earlier rollout of the template counts", "approval.go", "&& a.Status.TargetNumber == r.number()", "&& a.Status.TargetNumber != 0"},
+		{"an approval of a wave that does not exist yet is used up", "approval.go", "&& !r.hasWave(a.Spec.Wave) {", "&& a.Spec.Wave == \"\" {"},
+		{"an approval counts for each wave", "approval.go", "(wave == \"\" || a.Spec.Wave == wave)", "(wave == \"\" || a.Spec.Wave != \"\")"},
+		{"an undo ends each later attempt", "approval.go", "a.Status.Attempt >= r.attempt", "a.Status.Attempt >= 0"},
+		{"an undo has no effect before its state is stored", "approval.go", "a.Status.Attempt >= r.attempt || r.aboutTarget(a) && a.Status.State == \"\"", "a.Status.Attempt >= r.attempt && r.stored(a)"},
 	}
 }
 
