@@ -389,3 +389,20 @@ func TestMessageOfRestarts(t *testing.T) {
 		}
 	}
 }
+
+// A suspended policy also holds an undo, until it is resumed.
+func TestASuspendedPolicyHoldsAnUndo(t *testing.T) {
+	w := canary(t, judgedStrictly()+"undo: {ignoreWindows: true}\n")
+	w.fails("a", pulls)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	w.policies[0].Suspend = true
+	for range 2 {
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseUndoing, "canary")
+		w.say("Suspended", "set spec.suspend to false to continue")
+	}
+	w.policies[0].Suspend = false
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseUndoing, "canary")
+}

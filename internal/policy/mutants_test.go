@@ -158,6 +158,10 @@ func mutants() []mutant {
 		{"an approval counts for each wave", "approval.go", "(wave == \"\" || a.Spec.Wave == wave)", "(wave == \"\" || a.Spec.Wave != \"\")"},
 		{"an undo ends each later attempt", "approval.go", "a.Status.Attempt >= r.attempt", "a.Status.Attempt >= 0"},
 		{"an undo has no effect before its state is stored", "approval.go", "a.Status.Attempt >= r.attempt || r.aboutTarget(a) && a.Status.State == \"\"", "a.Status.Attempt >= r.attempt && r.stored(a)"},
+		{"an undo goes on while the policy is suspended", "failure.go", "if r.p.Suspend {\n\t\tr.suspend()\n\t} else {", "if r.p.Suspend && r.s == nil {\n\t\tr.suspend()\n\t} else {"},
+		{"a return to the committed template goes on while the policy is suspended", "roll.go", "case r.p.Suspend:\n\t\tr.holdReleased(", "case r.p.Suspend && r.s == nil:\n\t\tr.holdReleased("},
+		{"a node that only keeps its pod starts while no window is open", "roll.go", "if r.waits() {", "if r.waits() && r.s == nil {"},
+		{"the template is changed back while the policy is suspended", "revert.go", "case r.p.Suspend:", "case r.p.Suspend && r.s == nil:"},
 	}
 }
 
