@@ -162,6 +162,10 @@ func mutants() []mutant {
 		{"a return to the committed template goes on while the policy is suspended", "roll.go", "case r.p.Suspend:\n\t\tr.holdReleased(", "case r.p.Suspend && r.s == nil:\n\t\tr.holdReleased("},
 		{"a node that only keeps its pod starts while no window is open", "roll.go", "if r.waits() {", "if r.waits() && r.s == nil {"},
 		{"the template is changed back while the policy is suspended", "revert.go", "case r.p.Suspend:", "case r.p.Suspend && r.s == nil:"},
+		{"a start in the future holds all others", "decide.go", "if last > r.s.Now {", "if last > r.s.Now && r.s == nil {"},
+		{"a new manager starts an update next to one that it cannot see", "decide.go", "unclear && r.s.Now.Sub(last) >= r.p.MinTimeBetween {", "unclear && r.s == nil {"},
+		{"two updates start at a time in spite of minTimeBetween", "decide.go", "g.Starts = 1", "g.Starts = 2"},
+		{"the pace counts nodes without which the waves go on", "decide.go", "g.InFlight, g.Absent = max(most.Of(members), 1), r.uncounted()", "g.InFlight, g.Absent = max(most.Of(members), 1), make([]bool, len(r.s.Nodes))"},
 	}
 }
 

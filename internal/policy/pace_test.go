@@ -229,3 +229,23 @@ func TestPaceCreatesNoPodOfAFailedRevision(t *testing.T) {
 		}
 	}
 }
+
+// TestAStartInTheFuture: the clock was set back after an update had started. That start counts as now, and not again for each manager that takes over.
+func TestAStartInTheFuture(t *testing.T) {
+	w := newWorld(t, "pace: {minTimeBetween: 10m}")
+	w.pass(0)
+	if got := w.roll(); got != "a" {
+		t.Fatal(got)
+	}
+	w.last.LastStart = policy.Moment(w.s.Now.Add(time.Hour))
+	w.lead()
+	w.pass(time.Second)
+	if got := w.roll(); got != "" {
+		t.Errorf("%s starts, and the clock does not show how long ago a has started", got)
+	}
+	w.lead()
+	w.pass(10 * time.Minute)
+	if got := w.roll(); got != "b" {
+		t.Errorf("%q starts 10 minutes later", got)
+	}
+}
