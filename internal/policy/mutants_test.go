@@ -166,6 +166,7 @@ func mutants() []mutant {
 		{"a new manager starts an update next to one that it cannot see", "decide.go", "unclear && r.s.Now.Sub(last) >= r.p.MinTimeBetween {", "unclear && r.s == nil {"},
 		{"two updates start at a time in spite of minTimeBetween", "decide.go", "g.Starts = 1", "g.Starts = 2"},
 		{"the pace counts nodes without which the waves go on", "decide.go", "g.InFlight, g.Absent = max(most.Of(members), 1), r.uncounted()", "g.InFlight, g.Absent = max(most.Of(members), 1), make([]bool, len(r.s.Nodes))"},
+		{"each update begins with the youngest pods", "decide.go", "g.NewestFirst = r.undoing && r.p.Undo.NewestFirst", "g.NewestFirst = r.p.Undo.NewestFirst"},
 	}
 }
 

@@ -80,3 +80,18 @@ func TestRolloutsThatWouldStop(t *testing.T) {
 		}
 	}
 }
+
+// TestTheOrderOfAnUndoIsNoOrderOfARollout: undo.order, also its default, has no effect on a rollout, which updates nodes in the order of their names.
+func TestTheOrderOfAnUndoIsNoOrderOfARollout(t *testing.T) {
+	for _, spec := range []string{"", "undo: {order: NewestFirst}", "pace: {maxUpgrading: 1}"} {
+		w := newWorld(t, spec)
+		w.s.Set.MaxUnavailable.Value = 1
+		for i := range w.s.Nodes {
+			w.s.Nodes[i].Pods[0].Created = noon.Add(time.Duration(i-20) * time.Minute)
+		}
+		w.pass(0)
+		if got := w.roll(); got != "a" {
+			t.Errorf("%q: %q starts first", spec, got)
+		}
+	}
+}
