@@ -51,6 +51,9 @@ func TestADeadNodeUsesUpTheBudget(t *testing.T) {
 				w.fails("a", hangs)
 				w.node("a").Ready, w.node("a").Since = false, noon.Add(-time.Hour)
 				w.pass(5 * time.Minute)
+				if skips && blockedBy(w, "Budget") {
+					t.Errorf("the status says that the budget is used up: %+v", w.last.Blocking)
+				}
 				w.roll()
 			}
 			if !skips {

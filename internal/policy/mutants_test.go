@@ -167,6 +167,11 @@ func mutants() []mutant {
 		{"two updates start at a time in spite of minTimeBetween", "decide.go", "g.Starts = 1", "g.Starts = 2"},
 		{"the pace counts nodes without which the waves go on", "decide.go", "g.InFlight, g.Absent = max(most.Of(members), 1), r.uncounted()", "g.InFlight, g.Absent = max(most.Of(members), 1), make([]bool, len(r.s.Nodes))"},
 		{"each update begins with the youngest pods", "decide.go", "g.NewestFirst = r.undoing && r.p.Undo.NewestFirst", "g.NewestFirst = r.p.Undo.NewestFirst"},
+		{"nodes that need no budget use it up", "budget.go", "!n.Ready && set.Unreachable.Skip || r.serving(i):", "r.serving(i):"},
+		{"a policy limits a set that surges", "budget.go", "if limit == nil || set.MaxSurge.Value > 0 {", "if limit == nil {"},
+		{"a policy widens the budget of a set", "budget.go", "most < set.MaxUnavailable.Of(members) {", "most != set.MaxUnavailable.Of(members) {"},
+		{"a node that was broken before uses up the limit of an undo", "budget.go", "if !w.before || w.uid == \"\" {", "if !w.before || w.uid != \"\" {"},
+		{"zones of nodes that come back start together", "order.go", "if zone := r.in.Labels[i][key]; zone != turn ||", "if zone := r.in.Labels[i][key]; turn == zone+\"?\" ||"},
 	}
 }
 
