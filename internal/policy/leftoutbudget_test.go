@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -78,4 +79,17 @@ func TestAJoinedNodeUsesUpTheBudget(t *testing.T) {
 		w.fails("k", hangs)
 	}
 	w.wantBudgetBlocks()
+}
+
+// A node of the active wave without an available pod needs no budget, so the status does not say that others use it up.
+func TestABrokenNodeNeedsNoBudget(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}}]")
+	w.s.Set.MaxUnavailable = rollout.Quantity{Value: 1}
+	w.fails("a", hangs)
+	w.fails("j", hangs)
+	w.pass(0)
+	if blockedBy(w, "Budget") {
+		t.Errorf("the status says that the budget is used up: %+v", w.last.Blocking)
+	}
+	w.want("a", v1alpha1.PhaseRolling, "canary")
 }

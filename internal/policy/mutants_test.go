@@ -172,6 +172,7 @@ func mutants() []mutant {
 		{"a policy widens the budget of a set", "budget.go", "most < set.MaxUnavailable.Of(members) {", "most != set.MaxUnavailable.Of(members) {"},
 		{"a node that was broken before uses up the limit of an undo", "budget.go", "if !w.before || w.uid == \"\" {", "if !w.before || w.uid != \"\" {"},
 		{"zones of nodes that come back start together", "order.go", "if zone := r.in.Labels[i][key]; zone != turn ||", "if zone := r.in.Labels[i][key]; turn == zone+\"?\" ||"},
+		{"a node without an available pod waits for the budget", "budget.go", "r.ofWave(active, i) && r.serving(i); waits", "r.ofWave(active, i); waits"},
 	}
 }
 
