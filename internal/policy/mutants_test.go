@@ -173,6 +173,11 @@ func mutants() []mutant {
 		{"a node that was broken before uses up the limit of an undo", "budget.go", "if !w.before || w.uid == \"\" {", "if !w.before || w.uid != \"\" {"},
 		{"zones of nodes that come back start together", "order.go", "if zone := r.in.Labels[i][key]; zone != turn ||", "if zone := r.in.Labels[i][key]; turn == zone+\"?\" ||"},
 		{"a node without an available pod waits for the budget", "budget.go", "r.ofWave(active, i) && r.serving(i); waits", "r.ofWave(active, i); waits"},
+		{"a node that is left out holds other zones", "order.go", "r.standing[i].UnderWay && !r.left[i] {\n\t\t\tzone", "r.standing[i].UnderWay {\n\t\t\tzone"},
+		{"a wave passes although all its nodes are left out", "roll.go", "st.Nodes == 0 && absent > 0 && (st.Gone == 0 ||", "st.Nodes == 0 && absent < 0 && (st.Gone == 0 ||"},
+		{"a user cannot go on without nodes that are gone", "roll.go", "&& w.Nodes == 0 && r.decided(v1alpha1.Promote, w.Name) == nil", "&& w.Nodes == 0"},
+		{"a wave without nodes soaks", "roll.go", "if st.Nodes > 0 && !r.soaked(k, st) {", "if !r.soaked(k, st) {"},
+		{"a wave without nodes needs no approval", "roll.go", "w.Approval && approval == nil {", "w.Approval && approval == nil && st.Nodes > 0 {"},
 	}
 }
 
