@@ -13,6 +13,8 @@ import (
 // begun are the nodes that have had a pod of the revision in an attempt, in the waves that take a number of nodes or that grow. Such a node keeps its place in its
 // wave, and no other node takes that place when it is gone: otherwise a revision that destroys its nodes would reach one node after the other.
 type begun struct {
+	// of identifies the template (run.identity): rollouts of different templates may have the same number.
+	of              string
 	number, attempt int64
 	// nodes are in the order of their names. They include those that are gone.
 	nodes []begunNode
@@ -34,10 +36,11 @@ func (w *Wave) limited() bool { return w.Count > 0 || w.Percent > 0 || w.Start !
 
 // earlierBegun returns what the last decision has passed on about the attempt, or else what the status says, which is fresh.
 func (r *run) earlierBegun() (_ begun, fresh bool) {
-	if m := r.in.Memory; m != nil && m.begun.number == r.number() && m.begun.attempt == r.begun {
+	of := r.identity(r.template)
+	if m := r.in.Memory; m != nil && m.begun.of == of && m.begun.number == r.number() && m.begun.attempt == r.begun {
 		return m.begun, false
 	}
-	was := begun{number: r.number(), attempt: r.begun, lost: map[string]int32{}}
+	was := begun{of: of, number: r.number(), attempt: r.begun, lost: map[string]int32{}}
 	if r.last == nil {
 		return was, true
 	}

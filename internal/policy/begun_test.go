@@ -298,3 +298,18 @@ func TestNoMoreNodesThanTheWave(t *testing.T) {
 		}
 	}
 }
+
+// TestASecondTemplateWithTheSameNumber: users who delete ControllerRevisions can give the rollout of another template the number of the last one. The nodes of that one have begun nothing.
+func TestASecondTemplateWithTheSameNumber(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {percent: 20}, soak: 1m}, {name: most, nodes: {percent: 70}}]")
+	for range 13 {
+		w.pass(10 * time.Second)
+		w.roll()
+	}
+	w.want("", v1alpha1.PhaseComplete, "")
+	w.s.Revisions[0].Number, w.s.Revisions[1].Number = 2, 1
+	w.s.Set.Update = 0
+	w.vanish("a")
+	w.pass(time.Second)
+	w.want("bc", v1alpha1.PhaseRolling, "canary")
+}
