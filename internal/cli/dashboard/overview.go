@@ -92,11 +92,9 @@ func (p *listPage) build(ctx context.Context) (*frame, error) {
 
 // nodePage makes the frames of the page of a node.
 type nodePage struct {
-	s    *server
-	name string
-	// details are read from time to time.
-	details *nodeDetails
-	read    time.Time
+	s       *server
+	name    string
+	details reading[nodeDetails]
 	// shown reports whether there was a frame before: if the node is deleted then, the page says that.
 	shown bool
 }
@@ -128,15 +126,23 @@ func (p *nodePage) build(ctx context.Context) (*frame, error) {
 		}
 	}
 	f.sort()
-	if now := p.s.o.Now(); p.details == nil || now.Sub(p.read) >= detailsPace {
-		p.details, p.read = p.s.readNode(ctx, p.name, p.s.namespace), now
-	}
-	if !p.details.Exists && len(f.items) == 0 && p.details.Error == "" && !p.shown {
+	details := p.readDetails(ctx)
+	if details != nil && !details.Exists && len(f.items) == 0 && details.Error == "" && !p.shown {
 		return nil, errMissing
 	}
 	p.shown = true
 	if err := f.add("head", listHead{Context: p.s.context, Namespace: p.s.namespace, Unread: p.s.unread(), Lost: p.s.lost()}); err != nil {
 		return nil, err
 	}
-	return f, f.add("node", p.details)
+	if details == nil {
+		return f, nil
+	}
+	return f, f.add("node", details)
+}
+
+// readDetails returns what is known about the node; nil if it has not been read yet.
+func (p *nodePage) readDetails(ctx context.Context) *nodeDetails {
+	own := nodePrefix + p.name
+	return p.details.get(p.s.o.Now(), func() *nodeDetails { return p.s.readNode(ctx, p.name, p.s.namespace) },
+		func() { p.s.hubs.touch(func(page string) bool { return page == own }) })
 }

@@ -136,9 +136,10 @@ func (s *server) lost() string {
 }
 
 const (
-	// listName is the page with the list of all sets, setPrefix begins the pages of sets.
-	listName  = "sets"
-	setPrefix = "set/"
+	// listName is the page with the list of all sets, setPrefix begins the pages of sets, nodePrefix those of nodes.
+	listName   = "sets"
+	setPrefix  = "set/"
+	nodePrefix = "node/"
 )
 
 // pageOf returns the page of a set.
@@ -203,7 +204,7 @@ func (s *server) page(r *http.Request, page string) (h *hub, leave func(), err e
 		h, leave = s.hubs.join(page, func() builder { return &listPage{s: s} })
 	case "node":
 		name := r.FormValue("name")
-		h, leave = s.hubs.join("node/"+name, func() builder { return &nodePage{s: s, name: name} })
+		h, leave = s.hubs.join(nodePrefix+name, func() builder { return &nodePage{s: s, name: name} })
 	default:
 		key, err := keyOf(r)
 		if err != nil {

@@ -79,9 +79,7 @@ type setPage struct {
 	s       *server
 	key     clustercache.Key
 	tracker *view.Tracker
-	// details are read from the API server from time to time.
-	details *details
-	read    time.Time
+	details reading[details]
 }
 
 func (p *setPage) pace() (shortest, longest time.Duration) { return shortestPace, longestPace }
@@ -110,8 +108,8 @@ func (p *setPage) build(ctx context.Context) (*frame, error) {
 	if err == nil {
 		err = f.add("revisions", revisionRows(m, &model))
 	}
-	if err == nil {
-		err = f.add("details", p.readDetails(ctx, m))
+	if d := p.readDetails(ctx, m); err == nil && d != nil {
+		err = f.add("details", d)
 	}
 	for i := range m.Snapshot.Nodes {
 		if err == nil && inspect.Relevant(&m.Plan, i) {
@@ -144,12 +142,10 @@ func waveNames(m *inspect.Evaluation) (names []string) {
 	return names
 }
 
-// readDetails reads the details again from time to time.
+// readDetails returns the details; nil if they have not been read yet.
 func (p *setPage) readDetails(ctx context.Context, m *inspect.Evaluation) *details {
-	if now := p.s.o.Now(); p.details == nil || now.Sub(p.read) >= detailsPace {
-		p.details, p.read = readDetails(ctx, p.s, m), now
-	}
-	return p.details
+	own := pageOf(p.key)
+	return p.details.get(p.s.o.Now(), func() *details { return readDetails(ctx, p.s, m) }, func() { p.s.hubs.touch(func(page string) bool { return page == own }) })
 }
 
 // revisionRows returns the history of a set, newest first.
