@@ -41,6 +41,38 @@ func followsWhile(t *testing.T, path string, slow [2]string) {
 	defer cancel()
 	messages := w.follow(ctx, path)
 	<-messages
+	awaitChange(t, cluster, messages)
+}
+
+// The policies are read once in a second, which can take seconds too. Meanwhile the last ones are used.
+func TestPagesFollowWhilePoliciesAreRead(t *testing.T) {
+	cluster := zoned(t, roll())
+	begun := time.Now()
+	cluster.Options.Now = func() time.Time { return fakecluster.Now().Add(time.Since(begun)) }
+	watched := cluster.Watched("pods")
+	w := open(t, cluster)
+	<-watched
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	messages := w.follow(ctx, "/api/set/stream"+setQuery)
+	<-messages
+	asked, answered := make(chan struct{}, 1), make(chan struct{})
+	t.Cleanup(func() { close(answered) }) // before the window closes
+	cluster.Dynamic.PrependReactor("list", "rolloutpolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		<-answered
+		return false, nil, nil
+	})
+	<-asked
+	awaitChange(t, cluster, messages)
+}
+
+// awaitChange changes a pod, and waits until a page shows that.
+func awaitChange(t *testing.T, cluster *fakecluster.Cluster, messages <-chan message) {
+	t.Helper()
 	name := "agent-node-3-" + fakecluster.NewHash[:3]
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	object, err := cluster.Kubernetes.Tracker().Get(pods, "default", name)
@@ -64,5 +96,5 @@ func followsWhile(t *testing.T, path string, slow [2]string) {
 			}
 		}
 	}
-	t.Error("a change of a pod is not shown while the details are read")
+	t.Error("a change of a pod is not shown meanwhile")
 }

@@ -184,22 +184,39 @@ const policyPatience = 5 * time.Second
 const (
 	fleetRereads  = time.Second
 	failedRereads = 2 * policyPatience
+	// rereadWait is how long a caller waits for policies if there are earlier ones. An API server that is well answers sooner.
+	rereadWait = 300 * time.Millisecond
 )
 
-// refresh reads the policies and approvals again from time to time, and for a new namespace. If that fails, the last ones remain in use. One caller waits for a
+// refresh reads the policies and approvals again from time to time, and for a new namespace. If that fails, the last ones remain in use. One caller waits a moment for a
 // read, and the others only if there are no policies for the namespace yet.
 func (f *Fleet) refresh(ctx context.Context, namespace string) {
 	fresh, known := f.state(namespace)
 	switch {
 	case fresh && known:
-		return
 	case !known:
 		f.reading.Lock()
-	case !f.reading.TryLock():
-		return
+		defer f.reading.Unlock()
+		f.reread(ctx, namespace)
+	case f.reading.TryLock():
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			defer f.reading.Unlock()
+			f.reread(ctx, namespace)
+		}()
+		timer := time.NewTimer(rereadWait)
+		defer timer.Stop()
+		select {
+		case <-read:
+		case <-timer.C:
+		}
 	}
-	defer f.reading.Unlock()
-	if fresh, known := f.state(namespace); fresh && known { // another caller has read them meanwhile
+}
+
+// reread reads the policies and approvals, unless another caller has done that meanwhile. f.reading must be held.
+func (f *Fleet) reread(ctx context.Context, namespace string) {
+	if fresh, known := f.state(namespace); fresh && known {
 		return
 	}
 	rules, unread := f.readRules(ctx)
