@@ -77,12 +77,12 @@ func offered() map[string]verb {
 		"explain-node": {reads: true, simulates: true},
 		"diff":         {arguments: 2, reads: true},
 		"pause":        {right: changeSet},
-		"resume":       {right: changeSet},
+		"resume":       {flags: []string{options.ObjectsFlag}, exact: []string{options.ObjectsFlag}, right: changeSet},
 		"set-image":    {arguments: 1, right: changeSet},
 		"partition":    {arguments: 1, right: changeSet},
 		"canary":       {flags: []string{offFlag}, arguments: 1, right: changeSet},
 		"restart":      {right: changeSet},
-		"suspend":      {right: changePolicy},
+		"suspend":      {flags: []string{options.ObjectsFlag}, exact: []string{options.ObjectsFlag}, right: changePolicy},
 		"release":      {command: []string{"pre-delete", "release"}, flags: []string{allFlag, edit.PodsFlag}, exact: []string{edit.PodsFlag}, right: changePod},
 		"undo":         {flags: []string{"to-revision"}, exact: []string{"to-revision"}, right: changeSet},
 		"approve":      {flags: []string{"wave", "revision", "reason"}, exact: []string{"revision", "wave"}, right: decide},
@@ -162,6 +162,7 @@ func (r *request) arguments() (words, args []string, err error) {
 		switch {
 		case !slices.Contains(v.flags, name):
 			return nil, nil, options.Usagef("the dashboard does not offer --%s of %s", name, r.Verb)
+		case name == options.ObjectsFlag: // the command line has no such flag: play checks it
 		case name == edit.PodsFlag, name == allFlag && r.has(edit.PodsFlag): // they are arguments
 		case v.planned && name == policyFlag:
 			args = append(args, "--with-policy")
@@ -314,7 +315,7 @@ func (s *server) play(ctx context.Context, asked *request, words, args []string)
 	o := options.New(genericiooptions.IOStreams{In: bytes.NewReader(in), Out: &out, ErrOut: &notes})
 	o.Version, o.Now, o.After = s.o.Version, s.o.Now, s.o.After
 	o.Getenv = func(string) string { return "" }
-	o.Given, o.Exact = s.clientsIn(asked.Namespace), map[string]string{}
+	o.Given, o.Exact, o.Confirmed = s.clientsIn(asked.Namespace), map[string]string{}, asked.Flags
 	root := s.verbs(o)
 	root.SetOut(io.Discard)
 	root.SetErr(io.Discard)

@@ -58,7 +58,19 @@ func (v *verb) resume(ctx context.Context, c *options.Clients, arg string) error
 		v.note("%s", unread)
 	}
 	all = slices.DeleteFunc(all, func(p *policies.Policy) bool { return set.Advanced() && !p.Typed.Spec.Suspend })
-	if paused, _, _ := unstructured.NestedBool(set.Object.Object, rolling(fieldPaused)...); paused || len(all) == 0 {
+	paused, _, _ := unstructured.NestedBool(set.Object.Object, rolling(fieldPaused)...)
+	own := paused || len(all) == 0
+	var objects []string
+	if own {
+		objects = append(objects, set.String())
+	}
+	for _, p := range all {
+		objects = append(objects, p.String())
+	}
+	if err := v.Changes(objects...); err != nil {
+		return err
+	}
+	if own {
 		if err := v.setPaused(ctx, c, set, false); err != nil {
 			return err
 		}

@@ -55,6 +55,9 @@ func (v *verb) suspend(ctx context.Context, c *options.Clients, arg string) erro
 	if err != nil {
 		return err
 	}
+	if err := v.Changes(p.String()); err != nil {
+		return err
+	}
 	return v.setSuspended(ctx, c, p, suspension{about: about, suspend: true})
 }
 

@@ -8,7 +8,9 @@
 package options
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,6 +43,8 @@ type Options struct {
 	Given *Clients
 	// Exact, if not nil, receives the flags with which the command does the same again, whatever changes meanwhile.
 	Exact map[string]string
+	// Confirmed has what a trial has put into Exact for a command that has no flag for it: the command fails if it would change something else now.
+	Confirmed map[string]string
 }
 
 // Exactly adds a flag to Exact.
@@ -48,6 +52,19 @@ func (o *Options) Exactly(flag, value string) {
 	if o.Exact != nil && value != "" {
 		o.Exact[flag] = value
 	}
+}
+
+// ObjectsFlag is the key in Exact of the objects that a command changes.
+const ObjectsFlag = "objects"
+
+// Changes records the objects that a command is going to change, and returns an error if they are not those that were confirmed.
+func (o *Options) Changes(objects ...string) error {
+	all := strings.Join(objects, ", ")
+	o.Exactly(ObjectsFlag, all)
+	if shown, has := o.Confirmed[ObjectsFlag]; has && shown != all {
+		return fmt.Errorf("nothing has been changed: this would change %s, and what was shown changes %s: try it again, and confirm what is shown then", all, shown)
+	}
+	return nil
 }
 
 // New returns Options that read the environment of the process.
