@@ -60,7 +60,7 @@ func TestActions(t *testing.T) {
 	defer s.Apply(onePolicy(s))()
 	d := start(t, s)
 	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
-	of := " -n " + s.Name + " ads/" + set
+	of := " -n " + s.Name + onPlane + " ads/" + set
 	b.acts("partition", "50%", "partition set to 50%", "kubectl everynode partition"+of+" 50%")
 	b.acts("canary", "dashboard-canary=yes", "canary on nodes that match dashboard-canary=yes", "kubectl everynode canary"+of+" dashboard-canary=yes")
 	fields(s, "a partition and a canary", map[string]string{rolling + "partition": "50%", rolling + "selector.matchLabels.dashboard-canary": "yes"})
@@ -76,7 +76,7 @@ func TestActions(t *testing.T) {
 	b.acts("set-image", "agent="+harness.Image2, "image updated", "kubectl everynode set-image"+of+" agent="+harness.Image2)
 	b.Does("the pod of the canary, which waits for its hook", chrome.Until(chrome.Count(".cell.g4")+" === 1"), chrome.Press(chrome.Find(".cell.g4")),
 		chrome.Press(chrome.Named(".panel button", "release the pod from its hook")), chrome.Until(`(document.querySelector("dialog pre")?.innerText || "").includes("released: removed label hold=yes")`),
-		chrome.Until(`document.querySelector("dialog .line code").innerText.startsWith("kubectl everynode pre-delete release -n `+s.Name+` pod/`+set+`-")`),
+		chrome.Until(`document.querySelector("dialog .line code").innerText.startsWith("kubectl everynode pre-delete release -n `+s.Name+onPlane+` pod/`+set+`-")`),
 		chrome.Press(chrome.Find("dialog button.main")), chrome.Press(chrome.Named("dialog .buttons button", "Close")))
 	s.Poll("the pod of the canary is updated", func() error {
 		if now := images(t, s)[s.Nodes[0]]; now != harness.Image2 {
@@ -116,7 +116,7 @@ func TestForesightOfAPolicy(t *testing.T) {
 	s.Kubectl("patch", "rolloutpolicies.everynode.dev", "waves", "--type=merge", "-p", `{"spec": {"waves": [{"name": "every", "nodes": {"percent": 100}}]}}`)
 	b.refused("rolloutpolicy/waves has been changed (generation 2, not 1)", "wave two: 2 nodes")
 	b.Does("the change", chrome.Press(chrome.Find("[data-plan] button.main")), chrome.Until(`(document.querySelector("dialog pre")?.innerText || "").includes("rolloutpolicy/waves would be edited:")`),
-		chrome.Until(`document.querySelector("dialog .line code").innerText === "kubectl everynode apply -n `+s.Name+` --with-policy --plan=plan.json"`),
+		chrome.Until(`document.querySelector("dialog .line code").innerText === "kubectl everynode apply -n `+s.Name+onPlane+` --with-policy --plan=plan.json"`),
 		chrome.Press(chrome.Find("dialog button.main")), chrome.Until(`document.querySelector("dialog pre").innerText.includes("rolloutpolicy/waves was edited: generation 3")`),
 		chrome.Press(chrome.Named("dialog .buttons button", "Close")))
 	b.Does("the first wave, and no more", chrome.Until(`document.querySelector(".waves")?.innerText.includes("needs an approval, waits")`), chrome.Until(chrome.Count(".cell.g1")+" === 2"))
@@ -137,7 +137,7 @@ func TestForesightOfAPolicy(t *testing.T) {
 	})
 	revision := s.Kubectl("get", "rolloutpolicies.everynode.dev", "waves", "-o", "jsonpath={.status.sets[0].targetRevision}")
 	wave := s.Kubectl("get", "rolloutpolicies.everynode.dev", "waves", "-o", "jsonpath={.status.sets[0].wave}")
-	b.acts("approve", "", "approved", "kubectl everynode approve -n "+s.Name+" --revision="+revision+" --wave="+wave+" ads/"+set)
+	b.acts("approve", "", "approved", "kubectl everynode approve -n "+s.Name+onPlane+" --revision="+revision+" --wave="+wave+" ads/"+set)
 	b.Does("the rest, and the outcome", chrome.Until(chrome.Count(".cell.g1")+" === 6"), chrome.Until(`(document.querySelector("[data-applied='as planned']")?.innerText || "").includes("6 of 6 nodes")`))
 	b.Quiet()
 }

@@ -117,7 +117,7 @@ func TestApplyThePlan(t *testing.T) {
 	b.Does("the plan, applied", chrome.Press(chrome.Find("[data-plan] button.main")), chromedp.WaitVisible("dialog[open] pre"),
 		chrome.Until(`document.querySelector("dialog pre").innerText.includes("the plan for `+s.Name+`/ads/`+set+` is still valid; nothing has been changed")`),
 		chrome.Until(`document.querySelector("dialog h2").innerText === "Apply this plan to `+s.Name+`/ads/`+set+`?"`),
-		chrome.Until(`document.querySelector("dialog .line code").innerText === "kubectl everynode apply -n `+s.Name+` --plan=plan.json"`))
+		chrome.Until(`document.querySelector("dialog .line code").innerText === "kubectl everynode apply -n `+s.Name+onPlane+` --plan=plan.json"`))
 	b.Does("the plan, saved", downloads.SetDownloadBehavior(downloads.SetDownloadBehaviorBehaviorAllow).WithDownloadPath(saved), chrome.Press(chrome.Named("dialog .line button", "Save plan.json")))
 	s.Poll("the command of the dialog accepts the saved plan", func() error {
 		out, err := s.Plugin("apply", "--plan="+filepath.Join(saved, "plan.json"), "--dry-run")

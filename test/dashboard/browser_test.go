@@ -117,7 +117,7 @@ func TestSmokeBrowser(t *testing.T) {
 	}
 	b.Does("the change", chrome.Press(chrome.Find(`[data-plan] button.main`)), chromedp.WaitVisible("dialog[open] pre"),
 		chrome.Until(`document.querySelector("dialog h2").innerText === "Apply this plan to `+s.Name+`/daemonset/`+set+`?"`),
-		chrome.Until(`document.querySelector("dialog").innerText.includes("kubectl everynode apply -n `+s.Name+` --plan=plan.json")`),
+		chrome.Until(`document.querySelector("dialog").innerText.includes("kubectl everynode apply -n `+s.Name+onPlane+` --plan=plan.json")`),
 		chrome.Press(chrome.Find("dialog button.main")), chrome.Press(chrome.Named("dialog .buttons button", "Close")))
 	s.Wait("the image is changed", func(harness.View) error {
 		if now := image(t, s); now != harness.Image2 {

@@ -19,7 +19,7 @@ func (b *browser) confirms(verb string, s *harness.Space) {
 	b.t.Helper()
 	b.Does(verb, chrome.Press(chrome.Named(".actions > button", verb)), chrome.Until(`(document.querySelector("dialog pre")?.innerText || "") !== ""`),
 		chrome.Until(fmt.Sprintf("document.querySelector('dialog h2').innerText === %q", verb+" "+s.Name+"/daemonset/"+set+"?")),
-		chrome.Until(fmt.Sprintf("document.querySelector('dialog .line code').innerText.startsWith(%q)", "kubectl everynode "+verb+" -n "+s.Name+" ")),
+		chrome.Until(fmt.Sprintf("document.querySelector('dialog .line code').innerText.startsWith(%q)", "kubectl everynode "+verb+" -n "+s.Name+onPlane+" ")),
 		chrome.Press(chrome.Find("dialog button.main")), chrome.Until(chrome.Named("dialog .buttons button", "Close")), chrome.Until(`!document.querySelector("dialog [role=alert]")`),
 		chrome.Press(chrome.Named("dialog .buttons button", "Close")), chrome.Until(`!document.querySelector("dialog")`))
 }

@@ -37,6 +37,8 @@ const (
 	nodes    = 6
 	pictured = 60
 	set      = "agent"
+	// onPlane is in the commands for a shell: the context of the plane's kubeconfig.
+	onPlane = " --context=localplane"
 )
 
 var shared = harness.Shared{Options: func() (harness.Options, error) {

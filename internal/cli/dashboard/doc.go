@@ -155,6 +155,7 @@ func (a *asked) run(ctx context.Context) error {
 func (a *asked) start(ctx context.Context, clients *options.Clients) (*server, error) {
 	s := newServer(ctx, a.Options, clients)
 	s.verbs, s.namespace, s.context = a.verbs, a.namespace(ctx, clients), contextName(a.Options)
+	s.connection = connectionOf(a.Options)
 	return s, s.watch(ctx)
 }
 

@@ -63,6 +63,8 @@ type server struct {
 	recorder  *recorder
 	context   string
 	namespace string
+	// connection has the flags for the cluster in a command for a shell; the dashboard in the cluster knows none.
+	connection []string
 	// leftOut lists what is not shown because of missing rights; empty if a terminal has shown it.
 	leftOut string
 	// verbs makes the plugin.

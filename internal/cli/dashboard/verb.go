@@ -105,6 +105,8 @@ type request struct {
 	DryRun bool `json:"dryRun,omitempty"`
 	// Plan is the plan to apply.
 	Plan *plan.Document `json:"plan,omitempty"`
+	// connection has the flags for the cluster.
+	connection []string
 }
 
 // outcome is the output of a command.
@@ -197,6 +199,9 @@ func (r *request) arguments() (words, args []string, err error) {
 // line returns the command line for a shell.
 func (r *request) line(verb, args []string) string {
 	words := append(append([]string{options.Program}, verb...), "-n", quote(r.Namespace))
+	for _, flag := range r.connection {
+		words = append(words, quote(flag))
+	}
 	for _, word := range args {
 		switch word {
 		case "--":
@@ -263,6 +268,7 @@ func (s *server) verb(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, errMissing.Error())
 		return
 	}
+	asked.connection = s.connection
 	words, args, err := asked.arguments()
 	if err == nil && asked.Plan != nil && r.URL.Path != applyPath {
 		err = options.Usagef("a plan is sent to %s only", applyPath) // fewer of these are served at a time
