@@ -4,11 +4,16 @@
 
 import { useEffect, useState } from "preact/hooks";
 
-const headers = { "X-Everynode-Dashboard": "1" };
+const headers: Record<string, string> = { "X-Everynode-Dashboard": "1" };
+
+/** belongTo makes this a window of a user and a namespace: the server rejects its requests once the browser has signed in as another user. */
+export function belongTo(window: string): void {
+  headers["X-Everynode-Window"] = window;
+}
 
 /** Failure is an answer that is no success. */
 export class Failure extends Error {
-  /** ask is what the server needs from the user: a token or a namespace. */
+  /** ask is what the server needs from the user: a token or a namespace; or reload, if the window is of another user than the browser. */
   constructor(readonly status: number, text: string, readonly ask?: string) {
     super(text);
   }

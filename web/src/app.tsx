@@ -4,7 +4,7 @@
 
 import { h, render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Failure, asks, login, read, signOut } from "./api";
+import { Failure, asks, belongTo, login, read, signOut } from "./api";
 import { Verdict, useVerdicts } from "./model";
 import { Node } from "./node";
 import { Set } from "./set";
@@ -51,7 +51,7 @@ function App() {
 }
 
 /** Session is who uses a dashboard in the cluster. The dashboard of kubectl everynode names no user. */
-interface Session { user?: string; namespace?: string; signedIn?: boolean }
+interface Session { user?: string; namespace?: string; signedIn?: boolean; window?: string }
 
 function User({ session }: { session: Session }) {
   const end = session.signedIn ? "Sign out" : session.namespace && "All namespaces"; // a proxy signs its users in again
@@ -68,10 +68,20 @@ function Shell() {
   const [session, setSession] = useState<Session>({});
   const [asked, setAsked] = useState<Failure>();
   useEffect(() => {
-    const ask = (event: Event) => setAsked((event as CustomEvent<Failure>).detail);
+    const ask = (event: Event) => {
+      const { detail } = event as CustomEvent<Failure>;
+      if (detail.ask === "reload") {
+        location.reload(); // nothing of another user stays in the page
+      } else {
+        setAsked(detail);
+      }
+    };
     addEventListener(asks, ask);
     login().then(() => read<Session>("session")).then((who) => {
       setSession(who);
+      if (who.window) {
+        belongTo(who.window);
+      }
       return read<Record<string, Verdict>>("verdicts");
     }).then((all) => {
       useVerdicts(all);

@@ -4,6 +4,8 @@ package dashboard
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +32,20 @@ const (
 const (
 	askToken     = "token"
 	askNamespace = "namespace"
+	// askReload is for a window that was opened for another user or namespace.
+	askReload = "reload"
 )
+
+// windowHeader has the identity for which a window was opened. The windows of a browser share a cookie, and a user can sign in to another one of them.
+const windowHeader = "X-Everynode-Window"
+
+var errOtherWindow = errors.New("another user has signed in, or another namespace was chosen, in another window: load the page again")
+
+// window is the identity of the windows of a session. It stays the same when the token of the user is renewed.
+func (s *session) window() string {
+	sum := sha256.Sum256([]byte(s.user + "\x00" + s.key.namespace))
+	return hex.EncodeToString(sum[:16])
+}
 
 // handler answers all requests of all users.
 func (p *portal) handler() http.Handler {
@@ -67,6 +82,10 @@ func (p *portal) within(next func(http.ResponseWriter, *http.Request, *session))
 			return
 		}
 		defer leave()
+		if of := r.Header.Get(windowHeader); of != "" && of != s.window() {
+			refuse(w, r, errOtherWindow)
+			return
+		}
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		defer context.AfterFunc(s.ctx, cancel)()
@@ -195,10 +214,12 @@ type whoAmI struct {
 	Namespace string `json:"namespace,omitempty"`
 	// SignedIn reports whether the user has signed in on the page: a user whom a proxy signs in cannot sign out here.
 	SignedIn bool `json:"signedIn,omitempty"`
+	// Window is what the page sends in windowHeader.
+	Window string `json:"window"`
 }
 
 func (p *portal) session(w http.ResponseWriter, r *http.Request, s *session) {
-	answer(w, whoAmI{s.user, s.key.namespace, r.Header.Get("Authorization") == ""})
+	answer(w, whoAmI{s.user, s.key.namespace, r.Header.Get("Authorization") == "", s.window()})
 }
 
 // refuse answers a request without a session. ask lists what the page can ask the user for.
@@ -212,6 +233,8 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	case apierrors.IsForbidden(err):
 		code, ask = http.StatusForbidden, askNamespace
+	case errors.Is(err, errOtherWindow):
+		code, ask = http.StatusConflict, askReload
 	case errors.Is(err, errFull), errors.Is(err, errOfUser):
 		w.Header().Set("Retry-After", "30")
 	}
