@@ -6,6 +6,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 // builder makes the next frame of a page. It is called by one goroutine at a time.
@@ -147,11 +149,19 @@ func (s *hubs) touch(shows func(page string) bool) {
 	}
 }
 
-// has reports whether a page is viewed.
-func (s *hubs) has(page string) bool {
+// note says that a set has changed: to its page, and to those that show many sets.
+func (s *hubs) note(key clustercache.Key) {
+	own := pageOf(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all[page] != nil
+	for page, h := range s.all {
+		if many, is := h.builder.(interface{ note(key clustercache.Key) }); is {
+			many.note(key)
+		} else if page != own {
+			continue
+		}
+		h.touch()
+	}
 }
 
 // count is the number of hubs.

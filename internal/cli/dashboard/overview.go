@@ -5,11 +5,13 @@ package dashboard
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/top"
 	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // row is a set in the list of all sets: what top prints, and its policy.
@@ -49,8 +51,34 @@ func rowOf(m *inspect.Evaluation, now time.Time) row {
 	return r
 }
 
+// changes are the sets that have changed since the last frame of a page.
+type changes struct {
+	mu   sync.Mutex
+	sets map[clustercache.Key]bool
+}
+
+// note records that a set has changed.
+func (c *changes) note(key clustercache.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sets == nil {
+		c.sets = map[clustercache.Key]bool{}
+	}
+	c.sets[key] = true
+}
+
+// take returns the sets that have changed since the last call.
+func (c *changes) take() map[clustercache.Key]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sets := c.sets
+	c.sets = nil
+	return sets
+}
+
 // listPage makes the frames of the list of all sets. A set is evaluated when it has changed, and all of them from time to time.
 type listPage struct {
+	changes
 	s    *server
 	rows map[clustercache.Key]row
 	// all is when all sets were evaluated last.
@@ -63,7 +91,7 @@ func (p *listPage) pace() (shortest, longest time.Duration) { return time.Second
 const allPace = 10 * time.Second
 
 func (p *listPage) build(ctx context.Context) (*frame, error) {
-	changed := p.s.takeChanged()
+	changed := p.take()
 	now := p.s.o.Now()
 	whole := p.rows == nil || now.Sub(p.all) >= allPace
 	if whole {
@@ -90,10 +118,14 @@ func (p *listPage) build(ctx context.Context) (*frame, error) {
 	return f, f.add("head", listHead{Context: p.s.context, Namespace: p.s.namespace, Unread: p.s.unread(), Lost: p.s.lost()})
 }
 
-// nodePage makes the frames of the page of a node.
+// nodePage makes the frames of the page of a node. A set is evaluated when it has changed, and all of them from time to time: each evaluation is of all nodes.
 type nodePage struct {
-	s       *server
-	name    string
+	changes
+	s    *server
+	name string
+	// rows are those of all sets, nil for a set that does not concern the node. all is when all sets were evaluated last.
+	rows    map[clustercache.Key]*nodeRow
+	all     time.Time
 	details reading[nodeDetails]
 	// shown reports whether there was a frame before: if the node is deleted then, the page says that.
 	shown bool
@@ -110,21 +142,25 @@ type nodeRow struct {
 }
 
 func (p *nodePage) build(ctx context.Context) (*frame, error) {
-	f := &frame{}
+	changed, now := p.take(), p.s.o.Now()
+	whole := p.rows == nil || now.Sub(p.all) >= detailsPace
+	if whole {
+		p.all = now
+	}
+	rows, f := map[clustercache.Key]*nodeRow{}, &frame{}
 	for _, key := range p.s.fleet.Keys() {
-		m, ok := p.s.fleet.At(ctx, key)
-		if !ok {
+		r, known := p.rows[key]
+		if whole || !known || changed[key] {
+			r = p.row(ctx, key)
+		}
+		if rows[key] = r; r == nil {
 			continue
 		}
-		at := slices.Index(m.Nodes(), p.name)
-		if at < 0 || !inspect.Relevant(&m.Plan, at) {
-			continue
-		}
-		r := nodeRow{Key: m.Set.Title(), Namespace: m.Set.Namespace(), Set: m.Set.String(), NodeReport: inspect.NodeOf(&m.Snapshot, &m.Plan, at)}
 		if err := f.put(r.Key, r); err != nil {
 			return nil, err
 		}
 	}
+	p.rows = rows
 	f.sort()
 	details := p.readDetails(ctx)
 	if details != nil && !details.Exists && len(f.items) == 0 && details.Error == "" && !p.shown {
@@ -145,4 +181,17 @@ func (p *nodePage) readDetails(ctx context.Context) *nodeDetails {
 	own := nodePrefix + p.name
 	return p.details.get(p.s.o.Now(), func() *nodeDetails { return p.s.readNode(ctx, p.name, p.s.namespace) },
 		func() { p.s.hubs.touch(func(page string) bool { return page == own }) })
+}
+
+// row evaluates a set; nil if it does not concern the node.
+func (p *nodePage) row(ctx context.Context, key clustercache.Key) *nodeRow {
+	m, ok := p.s.fleet.At(ctx, key)
+	if !ok {
+		return nil
+	}
+	at := slices.IndexFunc(m.Snapshot.Nodes, func(n rollout.Node) bool { return n.Name == p.name })
+	if at < 0 || !inspect.Relevant(&m.Plan, at) {
+		return nil
+	}
+	return &nodeRow{Key: m.Set.Title(), Namespace: m.Set.Namespace(), Set: m.Set.String(), NodeReport: inspect.NodeOf(&m.Snapshot, &m.Plan, at)}
 }

@@ -7,11 +7,9 @@ import (
 	"embed"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,15 +67,11 @@ type server struct {
 	leftOut string
 	// verbs makes the plugin.
 	verbs func(*options.Options) *cobra.Command
-
-	mu sync.Mutex
-	// changed are the sets that have changed since the last frame of the list, while it is viewed.
-	changed map[clustercache.Key]bool
 }
 
 func newServer(ctx context.Context, o *options.Options, clients *options.Clients) *server {
 	return &server{
-		o: o, clients: clients, places: newPlaces(), turns: newTurns(), changed: map[clustercache.Key]bool{},
+		o: o, clients: clients, places: newPlaces(), turns: newTurns(),
 		hubs: &hubs{ctx: ctx, all: map[string]*hub{}}, recorder: newRecorder(),
 	}
 }
@@ -94,16 +88,8 @@ func (s *server) watch(ctx context.Context) (err error) {
 
 // note records that a set has changed. It never waits for long.
 func (s *server) note(key clustercache.Key) {
-	s.mu.Lock()
-	if s.hubs.has(listName) {
-		s.changed[key] = true
-	} else {
-		clear(s.changed) // the first frame reads all sets
-	}
-	s.mu.Unlock()
 	s.recorder.touch(key)
-	own := pageOf(key)
-	s.hubs.touch(func(page string) bool { return page == own || !strings.HasPrefix(page, setPrefix) })
+	s.hubs.note(key)
 }
 
 // turned makes new frames of all pages: each says whether it may be outdated, and the list of sets would be made only some seconds later.
@@ -114,15 +100,6 @@ func (s *server) turned() {
 // unread is the reason why the page may be incomplete; empty if it is not.
 func (s *server) unread() string {
 	return strings.TrimSpace(s.leftOut + s.fleet.Unread())
-}
-
-// takeChanged returns the sets that have changed since the last call.
-func (s *server) takeChanged() map[clustercache.Key]bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	changed := maps.Clone(s.changed)
-	clear(s.changed)
-	return changed
 }
 
 // lost is the reason why the page may be outdated; empty if it is not.
