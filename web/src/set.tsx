@@ -260,7 +260,7 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
   const [releasing, release] = useState(false);
   const rights = useRights(head.namespace, head.set);
   const inWave = cell && head.waveNames?.[cell.w], wave = head.policy?.waves?.find((w) => w.name === inWave); // none if it is not reported yet
-  const { f: _, ...own } = cell || { f: undefined }, state = JSON.stringify([own, head.revision, head.policy?.phase, inWave, wave?.phase]);
+  const { f: _, ...own } = cell || { f: undefined }, state = JSON.stringify([own, head.revision, head.policy?.phase, head.policy?.next, inWave, wave?.phase]);
   const { why, current } = useWhy(head, node, state);
   useEffect(() => {
     const cut = new AbortController();
