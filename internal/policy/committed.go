@@ -74,7 +74,7 @@ func (r *run) guessCommitted() {
 		for k := range n.Pods {
 			add(n.Pods[k].Revision)
 		}
-		if len(n.Pods) == 0 && n.Last != rollout.NoRevision && !n.Gone { // somebody has deleted its pod
+		if len(n.Pods) == 0 && n.Last != rollout.NoRevision && !n.Gone { // a user has deleted its pod
 			add(n.Last)
 		}
 	}
