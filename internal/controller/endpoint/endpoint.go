@@ -45,7 +45,7 @@ func NewClient(e *v1alpha1.ProviderEndpoint, timeout time.Duration) (*http.Clien
 	u, err := url.Parse(e.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return nil, fmt.Errorf("url: %q is not one: write https://HOST:PORT/PATH", e.URL)
+		return nil, errors.New("url: the value, which is not shown, is no address of a server: write https://HOST:PORT/PATH")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("url: it must have neither a user nor a query: use bearerTokenFile")
 	case e.BearerTokenFile != "" && u.Scheme != "https":
