@@ -48,7 +48,8 @@ type expression struct {
 
 // compile compiles an expression. The error says where it is wrong.
 func compile(text string) (*expression, error) {
-	env, err := cel.NewCustomEnv(append(limitedLibrary(),
+	m := &matcher{}
+	env, err := cel.NewCustomEnv(append(m.library(),
 		cel.Variable("result", cel.DynType), cel.Variable("results", cel.ListType(cel.MapType(cel.StringType, cel.DynType))),
 		cel.CrossTypeNumericComparisons(true))...)
 	if err != nil {
@@ -68,7 +69,7 @@ func compile(text string) (*expression, error) {
 	if kind := parsed.OutputType(); !kind.IsExactType(cel.BoolType) && !kind.IsExactType(cel.DynType) {
 		return nil, fmt.Errorf("the expression %q is a %s: it must be true or false", policy.Shortened(text, maxValue), kind)
 	}
-	program, err := env.Program(parsed, cel.CostLimit(costLimit), cel.InterruptCheckFrequency(1))
+	program, err := env.Program(parsed, cel.CostLimit(costLimit), m.costs(), cel.InterruptCheckFrequency(1))
 	if err != nil {
 		return nil, fmt.Errorf("the expression %q cannot be used: %w", policy.Shortened(text, maxValue), err)
 	}

@@ -4,6 +4,8 @@ package analyses
 
 import (
 	"context"
+	"fmt"
+	"regexp/syntax"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +66,92 @@ func TestMatches(t *testing.T) {
 			if got, err := e.passes(t.Context(), &r); got || err == nil {
 				t.Errorf("%s is %t", text, got)
 			}
+		}
+	}
+}
+
+// All calls of an expression together have a limit too, because one of 200 characters can make a thousand of them: for the patterns that they compile, and for the texts that they compare.
+func TestManyCostlyCalls(t *testing.T) {
+	ten := "[1,2,3,4,5,6,7,8,9,0]"
+	thousand := func(call string) string {
+		return ten + ".all(a," + ten + ".all(b," + ten + ".all(c," + call + "||true)))"
+	}
+	pattern := `"` + strings.Repeat("(a?){1000}", 8) + `"`
+	for name, text := range map[string]string{
+		"method":    thousand(`"".matches(` + pattern + `)`),
+		"function":  thousand(`matches("",` + pattern + `)`),
+		"dynamic":   thousand(`dyn("").matches(dyn(` + pattern + `))`),
+		"long text": thousand(`"` + strings.Repeat("a", 90) + `".matches("(a?){500}b")`),
+		"too long":  thousand(`"` + strings.Repeat("a", 90) + `".matches(` + pattern + `)`),
+		"classes":   thousand(`"".matches("(?i)[` + strings.Repeat(`!-\\uffff`, 20) + `]"+string(a*100+b*10+c))`),
+		"mistakes":  thousand(`"".matches("(?i)[` + strings.Repeat(`!-\\uffff`, 20) + `](")`),
+	} {
+		if len(text) > 1024 {
+			t.Fatalf("%s: a policy cannot have it", name)
+		}
+		e, err := compile(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // the default of a provider
+		r := one(1)
+		if passes, err := e.passes(ctx, &r); err == nil || !strings.Contains(err.Error(), "cost limit exceeded") {
+			t.Errorf("%s: %t, %v", name, passes, err)
+		}
+		cancel()
+	}
+}
+
+// An expression that compares each sample of a long answer stays below the limit, also where each has a pattern of its own.
+func TestManyUsualCalls(t *testing.T) {
+	var r Result
+	for i := range 800 {
+		r.Samples = append(r.Samples, Sample{Value: 1, Labels: map[string]string{"pod": fmt.Sprintf("agent-%05d", i), "zone": fmt.Sprintf("zone-%d", i%50)}})
+	}
+	for _, text := range []string{
+		"results.all(r, r.labels.pod.matches('^agent-[0-9]{5}$') && !r.labels.pod.matches('canary|test'))", "results.all(r, ('in ' + r.labels.zone).matches('^in ' + r.labels.zone + '$'))",
+	} {
+		e, err := compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if passes, err := e.passes(t.Context(), &r); !passes || err != nil {
+			t.Errorf("%s is %t, %v", text, passes, err)
+		}
+	}
+}
+
+// The number of instructions is estimated without compiling a pattern, and is about right.
+func TestInstructionsOfAPattern(t *testing.T) {
+	for _, text := range []string{"", "agent", "^agent-v[0-9]+$", "(a?){1000}", "a|bc|[d-f]*", "a{2,5}b{3,}c{4}", "((x+y?){3}|z){7}", "(?i)k.*(?:s)"} {
+		parsed, err := syntax.Parse(text, syntax.Perl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		estimate := instructions(parsed)
+		program, err := syntax.Compile(parsed.Simplify())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is := len(program.Inst); estimate < is/2-2 || estimate > is+is/2 {
+			t.Errorf("%q has %d instructions, and the estimate is %d", text, is, estimate)
+		}
+	}
+}
+
+// What is kept of patterns has a limit.
+func TestKeptPatterns(t *testing.T) {
+	m := &matcher{}
+	for i := range 1000 {
+		if _, err := m.pattern(fmt.Sprintf("(a?){%d}", i), 0); err != nil {
+			t.Fatal(err)
+		}
+		total := 0
+		for _, p := range m.kept {
+			total += p.instructions
+		}
+		if len(m.kept) > maxKept || total > maxKeptInstructions || total != m.instructions {
+			t.Fatalf("%d patterns with %d instructions, and %d are counted", len(m.kept), total, m.instructions)
 		}
 	}
 }
