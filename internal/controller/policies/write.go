@@ -188,8 +188,8 @@ func (s *Store) statusOf(object *v1alpha1.RolloutPolicy, read *policy.Policy, re
 	return status, true
 }
 
-// same reports whether two statuses differ in nothing that is worth a write: times that are computed again may differ by a second, and how long a wave has soaked
-// is written now and then.
+// same reports whether two statuses differ in nothing that is worth a write: times that are computed again may differ by a second, and a duration that grows
+// with each decision is written now and then.
 func same(written, is *v1alpha1.RolloutPolicyStatus) bool {
 	a, b := written.DeepCopy(), is.DeepCopy()
 	if len(a.Sets) != len(b.Sets) {
@@ -213,18 +213,23 @@ func sameTimes(a, b *v1alpha1.SetStatus) bool {
 		return false
 	}
 	for k := range a.Analyses {
-		x, y := a.Analyses[k].UnknownFor, b.Analyses[k].UnknownFor
-		if x != nil && y != nil && (y.Duration-x.Duration).Abs() < 30*time.Second {
-			b.Analyses[k].UnknownFor = x
-		}
+		sameLength(a.Analyses[k].UnknownFor, &b.Analyses[k].UnknownFor)
 	}
 	for k := range a.Waves {
 		x, y := &a.Waves[k], &b.Waves[k]
-		if x.Soaked != nil && y.Soaked != nil && x.Phase == y.Phase && (y.Soaked.Duration-x.Soaked.Duration).Abs() < 30*time.Second {
-			y.Soaked = x.Soaked
+		if x.Phase == y.Phase {
+			sameLength(x.Soaked, &y.Soaked)
 		}
+		sameLength(x.Rolled, &y.Rolled)
 	}
 	return true
+}
+
+// sameLength makes a duration equal to another one that differs by too little.
+func sameLength(a *metav1.Duration, b **metav1.Duration) {
+	if a != nil && *b != nil && ((*b).Duration-a.Duration).Abs() < 30*time.Second {
+		*b = a
+	}
 }
 
 // shown is a status as the API server would return it.
