@@ -48,7 +48,7 @@ func Exit(n *v1alpha1.FailedNode) string {
 }
 
 // Log is the command that shows why the pod of a failed node does not work; exists reports whether the pod still does. A container that waits and has not run has no log, and
-// the log of one that was restarted and runs now is the earlier one.
+// the log of one that was restarted and runs now is the earlier one. kubectl ends at the first container that has no such log, unless it ignores errors.
 func (r *PolicyReport) Log(n *v1alpha1.FailedNode, exists bool) string {
 	switch {
 	case n.Pod == "":
@@ -58,8 +58,8 @@ func (r *PolicyReport) Log(n *v1alpha1.FailedNode, exists bool) string {
 	case n.ExitCode == nil && rollout.WaitingFor(n.Reason) != rollout.WaitingNone && n.Reason != "CrashLoopBackOff":
 		return fmt.Sprintf("kubectl describe pod -n %s %s", r.Namespace, n.Pod)
 	case n.Reason == "Restarts":
-		return fmt.Sprintf("kubectl logs -n %s %s --all-containers --previous", r.Namespace, n.Pod)
+		return fmt.Sprintf("kubectl logs -n %s %s --all-containers --previous --ignore-errors", r.Namespace, n.Pod)
 	default:
-		return fmt.Sprintf("kubectl logs -n %s %s --all-containers", r.Namespace, n.Pod)
+		return fmt.Sprintf("kubectl logs -n %s %s --all-containers --ignore-errors", r.Namespace, n.Pod)
 	}
 }

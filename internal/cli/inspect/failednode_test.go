@@ -17,10 +17,10 @@ func TestLogOfAFailedNode(t *testing.T) {
 		log    string
 		exit   string
 	}{
-		"crashes":  {v1alpha1.FailedNode{Pod: "p", Reason: "CrashLoopBackOff", ExitCode: &one, ExitReason: "Error"}, true, "kubectl logs -n ns p --all-containers", "1 (Error)"},
-		"restarts": {v1alpha1.FailedNode{Pod: "p", Reason: "Restarts", ExitCode: &one}, true, "kubectl logs -n ns p --all-containers --previous", "1"},
+		"crashes":  {v1alpha1.FailedNode{Pod: "p", Reason: "CrashLoopBackOff", ExitCode: &one, ExitReason: "Error"}, true, "kubectl logs -n ns p --all-containers --ignore-errors", "1 (Error)"},
+		"restarts": {v1alpha1.FailedNode{Pod: "p", Reason: "Restarts", ExitCode: &one}, true, "kubectl logs -n ns p --all-containers --previous --ignore-errors", "1"},
 		"pulls":    {v1alpha1.FailedNode{Pod: "p", Reason: "ImagePullBackOff"}, true, "kubectl describe pod -n ns p", "-"},
-		"hangs":    {v1alpha1.FailedNode{Pod: "p", Reason: "NotAvailable"}, true, "kubectl logs -n ns p --all-containers", "-"},
+		"hangs":    {v1alpha1.FailedNode{Pod: "p", Reason: "NotAvailable"}, true, "kubectl logs -n ns p --all-containers --ignore-errors", "-"},
 		"gone":     {v1alpha1.FailedNode{Pod: "p", Reason: "CrashLoopBackOff", ExitCode: &one}, false, "none: pod p does not exist any more", "1"},
 		"no pod":   {v1alpha1.FailedNode{Reason: "CreateRefused"}, false, "-", "-"},
 	} {
