@@ -51,7 +51,7 @@ type Pod struct {
 	Ready      bool
 	ReadySince rollout.Time
 	Created    rollout.Time
-	// Waiting is the reason why a container does not start, Pull whether it waits for its image, and Restarts how often its containers were restarted, together. OtherRestarts are those of
+	// Waiting are the reasons why containers do not start, Pull whether the pod waits for an image, and Restarts how often its containers were restarted, together. OtherRestarts are those of
 	// Restarts of all containers but the one that was restarted most.
 	Waiting                 rollout.Waiting
 	Pull                    rollout.Pull
@@ -175,7 +175,7 @@ func sidecar(p *corev1.Pod, name string) bool {
 	return i >= 0 && p.Spec.InitContainers[i].RestartPolicy != nil && *p.Spec.InitContainers[i].RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// startsOf is the reason why a container of a pod does not start, and how often its containers were restarted, all and those other than the one that was restarted most. What the node has said of an earlier generation of the
+// startsOf are the reasons why containers of a pod do not start, and how often its containers were restarted, all and those other than the one that was restarted most. What the node has said of an earlier generation of the
 // pod does not count.
 func startsOf(p *corev1.Pod) (waiting rollout.Waiting, restarts, others uint16) {
 	total, most := int64(0), int64(0)
@@ -184,8 +184,8 @@ func startsOf(p *corev1.Pod) (waiting rollout.Waiting, restarts, others uint16) 
 		for i := range statuses {
 			of := int64(max(statuses[i].RestartCount, 0))
 			total, most = total+of, max(most, of)
-			if w := statuses[i].State.Waiting; w != nil && waiting == rollout.WaitingNone && current {
-				waiting = rollout.WaitingFor(w.Reason)
+			if w := statuses[i].State.Waiting; w != nil && current {
+				waiting |= rollout.WaitingFor(w.Reason)
 			}
 		}
 	}

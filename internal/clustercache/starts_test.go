@@ -23,6 +23,10 @@ func TestPodFromReadsWhyAPodDoesNotStart(t *testing.T) {
 	if rec.Waiting.String() != "ImagePullBackOff" || rec.Restarts != 65535 || rec.OtherRestarts != 0 {
 		t.Errorf("it waits because of %q and has %d restarts, %d of other containers", rec.Waiting, rec.Restarts, rec.OtherRestarts)
 	}
+	p.Status.ContainerStatuses[0].State.Waiting.Reason = "CrashLoopBackOff"
+	if rec, _ = PodFrom(p); rec.Waiting != rollout.WaitingFor("CrashLoopBackOff")|rollout.WaitingFor("ImagePullBackOff") {
+		t.Errorf("two containers wait because of %q", rec.Waiting.Reasons())
+	}
 	p.Generation, p.Status.ObservedGeneration = 2, 1
 	p.Status.ContainerStatuses[1].RestartCount = 3
 	if rec, _ = PodFrom(p); rec.Waiting != rollout.WaitingNone || rec.Restarts != 5 || rec.OtherRestarts != 2 {

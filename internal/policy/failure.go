@@ -22,8 +22,8 @@ type Failure struct {
 	WaveDeadline   time.Duration
 	MaxFailedNodes rollout.Quantity
 	MaxRestarts    int
-	// Waiting are the reasons that make a node fail, as bits.
-	Waiting uint32
+	// Waiting are the reasons that make a node fail.
+	Waiting rollout.Waiting
 	// Undo reports whether nodes return to the committed revision.
 	Undo bool
 }
@@ -60,7 +60,7 @@ func (p *Policy) failure(from *v1alpha1.Failure) *Failure {
 		if w == rollout.WaitingNone {
 			p.problem(fmt.Sprintf("spec.failure.waitingReasons[%d]", i), "%q is not a reason that can be judged", reason)
 		}
-		f.Waiting |= 1 << w
+		f.Waiting |= w
 	}
 	return f
 }

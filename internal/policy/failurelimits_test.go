@@ -406,3 +406,26 @@ func TestASuspendedPolicyHoldsAnUndo(t *testing.T) {
 	w.pass(time.Second)
 	w.want("abc", v1alpha1.PhaseUndoing, "canary")
 }
+
+// TestSeveralContainersWait: a node fails at once if one of the reasons for which its containers wait is one that the policy names, and the status shows that one. Of a container that was restarted
+// too often, it shows that it crashes.
+func TestSeveralContainersWait(t *testing.T) {
+	wait := rollout.WaitingFor("ImagePullBackOff") | rollout.WaitingFor("CrashLoopBackOff") | rollout.WaitingFor("CreateContainerConfigError")
+	for name, c := range map[string]struct {
+		restarts uint16
+		reason   string
+	}{"waits": {0, "CreateContainerConfigError"}, "restarts": {4, "CrashLoopBackOff"}} {
+		t.Run(name, func(t *testing.T) {
+			reasons := "CreateContainerConfigError"
+			if c.restarts > 0 {
+				reasons = "InvalidImageName"
+			}
+			w := canary(t, strings.Replace(judged, "ImagePullBackOff", reasons, 1))
+			w.fails("a", func(p *rollout.Pod) { p.Waiting, p.Restarts = wait, c.restarts })
+			w.pass(time.Second)
+			if f := w.last.Waves[0].FailedNodes; len(f) != 1 || f[0].Reason != c.reason {
+				t.Errorf("the status has %+v", f)
+			}
+		})
+	}
+}

@@ -59,13 +59,15 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 			out.ExitCode, out.ExitReason = &code, p.Ended.String()
 		}
 		switch {
-		case n.Ready && !p.Ready && !w.retried && p.Waiting != rollout.WaitingNone && f.Waiting&(1<<p.Waiting) != 0:
-			out.Reason = p.Waiting.String()
+		case n.Ready && !p.Ready && !w.retried && p.Waiting&f.Waiting != 0:
+			out.Reason = (p.Waiting & f.Waiting).String()
 			out.Message = fmt.Sprintf("A container of pod %s waits because of %s.", p.Name, out.Reason)
 			return out
 		case n.Ready && restartsOf(p, w) > f.MaxRestarts:
 			out.Reason, out.Message = "Restarts", fmt.Sprintf("A container of pod %s was restarted %s, and spec.failure.maxRestarts is %d.", p.Name, times(restartsOf(p, w)), f.MaxRestarts)
-			if p.Waiting != rollout.WaitingNone {
+			if crash := p.Waiting & rollout.WaitingFor("CrashLoopBackOff"); crash != rollout.WaitingNone {
+				out.Reason = crash.String()
+			} else if p.Waiting != rollout.WaitingNone {
 				out.Reason = p.Waiting.String()
 			}
 			return out

@@ -248,7 +248,7 @@ type Pod struct {
 	Doubtful bool
 	// NoResize reports whether the API server has refused to change the pod's resources.
 	NoResize bool
-	// Waiting is the reason why a container does not start, Pull whether it waits for its image, and Restarts how often its containers were restarted, together. OtherRestarts
+	// Waiting are the reasons why containers do not start, Pull whether the pod waits for an image, and Restarts how often its containers were restarted, together. OtherRestarts
 	// are those of Restarts of all containers but the one that was restarted most. Recreates is how many containers the change in
 	// place that is under way still restarts. Decide does not look at them: they are for rollout policies, which judge a revision by its pods.
 	Waiting   Waiting

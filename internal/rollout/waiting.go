@@ -4,20 +4,17 @@ package rollout
 
 import "slices"
 
-// Waiting is the reason why a container waits, if it is one that does not go away by itself. The zero value is any other reason, and none.
-type Waiting uint8
+// Waiting are the reasons why containers wait, as bits, as far as they do not go away by themselves. The zero value is any other reason, and none.
+type Waiting uint16
 
 // WaitingNone is for a pod of which no container waits for something that does not come by itself.
 const WaitingNone Waiting = 0
-
-// WaitingCount is the number of the values of Waiting.
-const WaitingCount = Waiting(14)
 
 // waitingReasons are the reasons that kubelet gives. Source: pkg/kubelet/container/sync_result.go, pkg/kubelet/images/types.go and
 // pkg/kubelet/kuberuntime/kuberuntime_container.go of Kubernetes 1.37.
 func waitingReasons() []string {
 	return []string{
-		"", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed",
+		"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed",
 		"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError",
 		"PostStartHookError",
 	}
@@ -32,7 +29,29 @@ func WaitingFor(reason string) Waiting {
 	case "ErrImagePull":
 		reason = "ImagePullBackOff"
 	}
-	return Waiting(max(slices.Index(waitingReasons(), reason), 0))
+	i := slices.Index(waitingReasons(), reason)
+	if i < 0 {
+		return WaitingNone
+	}
+	return 1 << i
+}
+
+// Reasons returns the reasons, in an order that does not depend on that of the containers.
+func (w Waiting) Reasons() (reasons []string) {
+	for i, reason := range waitingReasons() {
+		if w&(1<<i) != 0 {
+			reasons = append(reasons, reason)
+		}
+	}
+	return reasons
+}
+
+// String returns the first of the reasons; empty for WaitingNone.
+func (w Waiting) String() string {
+	if all := w.Reasons(); len(all) > 0 {
+		return all[0]
+	}
+	return ""
 }
 
 // Ending is why a container ended. The zero value is that none has.
@@ -74,11 +93,3 @@ const (
 	Pulls               // all other things that the container needs are there
 	NoPull              // it does not
 )
-
-// String returns the reason; empty for WaitingNone.
-func (w Waiting) String() string {
-	if all := waitingReasons(); int(w) < len(all) {
-		return all[w]
-	}
-	return ""
-}

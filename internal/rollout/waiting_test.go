@@ -2,16 +2,22 @@
 
 package rollout
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestWaitingReasons(t *testing.T) {
-	for w := WaitingNone + 1; w < WaitingCount; w++ {
-		if w.String() == "" || WaitingFor(w.String()) != w {
-			t.Errorf("reason %d is %q, which is read as %d", w, w.String(), WaitingFor(w.String()))
+	all := WaitingNone
+	for _, reason := range waitingReasons() {
+		w := WaitingFor(reason)
+		if w == WaitingNone || w&all != 0 || w.String() != reason {
+			t.Errorf("%q is read as %b, which is %q", reason, w, w)
 		}
+		all |= w
 	}
-	if len(waitingReasons()) != int(WaitingCount) || WaitingCount.String() != "" {
-		t.Errorf("%d reasons, want %d", len(waitingReasons()), WaitingCount)
+	if got := all.Reasons(); !slices.Equal(got, waitingReasons()) || WaitingNone.String() != "" {
+		t.Errorf("all reasons together are %q", got)
 	}
 	for reason, want := range map[string]Waiting{"": WaitingNone, "ContainerCreating": WaitingNone, "SomethingNew": WaitingNone, "ErrImagePull": WaitingFor("ImagePullBackOff")} {
 		if got := WaitingFor(reason); got != want {

@@ -48,7 +48,7 @@ type Judgement struct {
 func judgement(f *policy.Failure) *Judgement {
 	j := &Judgement{
 		NodeDeadline: f.NodeDeadline.String(), MaxRestarts: f.MaxRestarts, MaxFailedNodes: strconv.Itoa(f.MaxFailedNodes.Value),
-		WaitingReasons: []string{}, Action: v1alpha1.FailurePause,
+		WaitingReasons: append([]string{}, f.Waiting.Reasons()...), Action: v1alpha1.FailurePause,
 	}
 	if f.MaxFailedNodes.Percent {
 		j.MaxFailedNodes += "%"
@@ -58,11 +58,6 @@ func judgement(f *policy.Failure) *Judgement {
 	}
 	if f.Undo {
 		j.Action = v1alpha1.FailureUndo
-	}
-	for w := rollout.WaitingNone + 1; w < rollout.WaitingCount; w++ {
-		if f.Waiting&(1<<w) != 0 {
-			j.WaitingReasons = append(j.WaitingReasons, w.String())
-		}
 	}
 	return j
 }
