@@ -393,7 +393,7 @@ func (r *run) judgeUndo() {
 			nodes = append(nodes, *r.failed[i])
 		}
 	}
-	most := r.p.Failure.MaxFailedNodes.Of(members)
+	most := r.p.Failure.MaxFailedNodes.Down(members)
 	if len(nodes) <= most {
 		r.blockedByBudget(nowhere)
 		return

@@ -99,10 +99,11 @@ func (r *run) remains(rest time.Duration) bool {
 	return rest > 0
 }
 
-// leaveOutFailed leaves out the nodes of each wave that may fail, and have. A percentage is that of all nodes of the wave, with those.
+// leaveOutFailed leaves out the nodes of each wave that may fail, and have. A percentage is that of all nodes of the wave, with those, and is
+// rounded down: otherwise a wave of one node could never fail with 1%.
 func (r *run) leaveOutFailed() {
 	for k := range r.waves {
-		r.waves[k].mayFail = int32(r.p.Failure.MaxFailedNodes.Of(int(r.waves[k].nodes + r.waves[k].down)))
+		r.waves[k].mayFail = int32(r.p.Failure.MaxFailedNodes.Down(int(r.waves[k].nodes + r.waves[k].down)))
 	}
 	for i, node := range r.failed {
 		if node == nil || r.places[i] == nowhere || r.isLeftOut(i) || r.standing[i].Available {

@@ -59,9 +59,9 @@ func TestOneMoreNodeThanMayFail(t *testing.T) {
 	}
 }
 
-// TestThePercentageOfNodesThatMayFail is of all nodes of the wave, also of those that have failed, and is rounded up: 40% of 3 are 2, and of the one that has not failed it would be 1.
+// TestThePercentageOfNodesThatMayFail is of all nodes of the wave, also of those that have failed, and is rounded down: 70% of 3 are 2, and of the one that has not failed it would be 0.
 func TestThePercentageOfNodesThatMayFail(t *testing.T) {
-	w := canary(t, strings.Replace(judged, "maxFailedNodes: 1", "maxFailedNodes: 40%", 1))
+	w := canary(t, strings.Replace(judged, "maxFailedNodes: 1", "maxFailedNodes: 70%", 1))
 	w.fails("a", pulls)
 	w.fails("b", pulls)
 	for range 3 {
@@ -71,6 +71,34 @@ func TestThePercentageOfNodesThatMayFail(t *testing.T) {
 	w.fails("c", pulls)
 	w.pass(time.Second)
 	w.want("", v1alpha1.PhaseFailed, "canary")
+}
+
+// TestAFewPercentOfASmallWave are no node, so a canary of one node fails.
+func TestAFewPercentOfASmallWave(t *testing.T) {
+	w := newWorld(t, strings.NewReplacer("count: 3", "count: 1", "maxFailedNodes: 1", "maxFailedNodes: 99%").Replace(judged))
+	w.pass(0)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+	w.pass(time.Second)
+	w.fails("a", pulls)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	if f := w.last.Failure; f == nil || !strings.HasPrefix(f.Message, "Wave canary failed: 1 of 1 nodes failed, and 0 may fail.") {
+		t.Errorf("failure %+v", f)
+	}
+}
+
+// TestAFewPercentOfAnUndo are those of all nodes, rounded down too: 9% of 10 nodes is none.
+func TestAFewPercentOfAnUndo(t *testing.T) {
+	w := canary(t, strings.Replace(judged, "maxFailedNodes: 1", "maxFailedNodes: 9%", 1)+"undo: {maxUnavailable: 1}\n")
+	w.fails("a", pulls)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	w.pass(time.Second)
+	w.want("a", v1alpha1.PhaseUndoing, "canary")
+	w.fails("a", pulls)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	w.say("UndoFailed", "on 1 node the committed revision does not work either, and 0 may fail.")
 }
 
 // TestNodesThatMayFailUseUpTheBudget: the status says why nothing starts, and the time does not count for the deadline of the wave.

@@ -63,6 +63,8 @@ func mutants() []mutant {
 		{"restarts while the node is not ready count", "nodefailure.go", "if (w.away || w.returns) && p.Restarts", "if n.Ready && (w.away || w.returns) && p.Restarts"},
 		{"a node that was broken before counts", "nodefailure.go", "if w.before || r.undoing", "if r.undoing"},
 		{"a reason is shown that the policy does not name", "nodefailure.go", "(p.Waiting & f.Waiting).String()", "p.Waiting.String()"},
+		{"each node of a small wave may fail", "leftout.go", "MaxFailedNodes.Down(", "MaxFailedNodes.Of("},
+		{"a percentage of an undo is rounded up", "failure.go", "MaxFailedNodes.Down(", "MaxFailedNodes.Of("},
 		{"a pod that waited before the retry counts at once", "nodefailure.go", "!p.Ready && !w.retried && p.Waiting", "!p.Ready && p.Waiting"},
 		{"the restarts before a retry count", "failure.go", "w.uid, w.restarts = p.UID, p.Restarts", "w.uid, w.restarts = p.UID, 0"},
 		{"a pod that works again after a retry is one of the rollout", "watch.go", "if w.retried && !r.serves(i) {", "if w.retried {"},

@@ -30,8 +30,8 @@ type Failure struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration such as 30s, 10m or 24h"
 	WaveDeadline *metav1.Duration `json:"waveDeadline,omitempty"`
 
-	// MaxFailedNodes is how many nodes of a wave may fail: a number, or a percentage of the nodes of the wave, rounded up. The wave soaks and passes without
-	// them, but not without any node that works. Their pods stay as they are, and use up maxUnavailable of the daemon set. The default is 0.
+	// MaxFailedNodes is how many nodes of a wave may fail: a number, or a percentage of the nodes of the wave, rounded down, so that a small percentage of a
+	// small wave is no node. The wave soaks and passes without them, but not without any node that works. Their pods stay as they are, and use up maxUnavailable of the daemon set. The default is 0.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=8
