@@ -47,7 +47,7 @@ func (r *run) refusedEarlier(n *rollout.Node) bool {
 // verdict says why the revision has failed on a node; nil if it has not.
 func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 	n, f := &r.s.Nodes[i], r.p.Failure
-	if w.before || r.undoing && !n.Ready {
+	if w.before || w.untouched || r.undoing && !n.Ready {
 		return nil
 	}
 	out := &v1alpha1.FailedNode{Name: n.Name}

@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -103,5 +104,81 @@ func TestALostStatusForgivesNoRestarts(t *testing.T) {
 	w.pass(time.Minute)
 	if w.last.Failure == nil {
 		t.Errorf("the revision has not failed: phase %s", w.last.Phase)
+	}
+}
+
+// TestRestartsBeforeTheRolloutDoNotCount: some nodes already have the revision, and its pods work, when the rollout of a policy begins, for example because users have updated an OnDelete set
+// there months ago. What these pods have been restarted before does not count; what follows does.
+func TestRestartsBeforeTheRolloutDoNotCount(t *testing.T) {
+	w := newWorld(t, judged)
+	w.marks = []int64{0, 0}
+	w.s.Revisions[1].Created = w.s.Now.Add(-91 * 24 * time.Hour)
+	for _, name := range []string{"a", "b"} {
+		w.put(name, 1, true)
+		p := &w.node(name).Pods[0]
+		p.Restarts, p.Created, p.ReadySince = 10, w.s.Now.Add(-90*24*time.Hour), w.s.Now.Add(-24*time.Hour)
+	}
+	w.pass(0)
+	w.pass(time.Second)
+	w.wantNoFailure()
+	for _, name := range []string{"a", "b"} {
+		w.node(name).Pods[0].Restarts += 4
+	}
+	w.pass(time.Second)
+	if w.last.Failure == nil {
+		t.Error("restarts during the rollout do not count")
+	}
+}
+
+// TestEarlierRestartsDoNotStopAnUndo: pods of the committed revision on nodes that the bad revision has never reached have been restarted in the months before. That does not show that the
+// committed revision does not work, so the undo goes on, also under another manager.
+func TestEarlierRestartsDoNotStopAnUndo(t *testing.T) {
+	for name, c := range map[string]struct{ lead, inPlace bool }{
+		"the same manager": {}, "another manager": {lead: true}, "in place": {inPlace: true}, "in place, another manager": {lead: true, inPlace: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := canary(t, judged)
+			w.s.Set.InPlace = c.inPlace
+			for _, name := range strings.Split("defghij", "") {
+				p := &w.node(name).Pods[0]
+				p.Restarts, p.Created, p.ReadySince = 10, w.s.Now.Add(-90*24*time.Hour), w.s.Now.Add(-24*time.Hour)
+			}
+			w.fails("a", pulls)
+			w.fails("b", pulls)
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseFailed, "canary")
+			if c.lead {
+				w.lead()
+			}
+			w.pass(time.Second)
+			if w.last.Phase != v1alpha1.PhaseUndoing {
+				t.Fatalf("phase %s: %+v", w.last.Phase, w.last.Blocking)
+			}
+			w.want("abc", v1alpha1.PhaseUndoing, "canary")
+		})
+	}
+}
+
+// TestEarlierRestartsDoNotStopAnUndoNextToAnotherController: the same holds where the undo changes the template.
+func TestEarlierRestartsDoNotStopAnUndoNextToAnotherController(t *testing.T) {
+	w := canary(t, judged)
+	w.s.Set.ExternalController, w.template = true, &policy.Template{}
+	for name, created := range map[string]rollout.Time{"d": w.s.Now.Add(-90 * 24 * time.Hour), "e": w.s.Now, "f": w.s.Now} {
+		w.node(name).Pods[0].Restarts, w.node(name).Pods[0].Created = 10, created
+	}
+	w.fails("a", pulls)
+	w.fails("b", pulls)
+	for range 4 {
+		w.stored = w.last
+		if w.pass(time.Second); w.out.Revert >= 0 {
+			w.s.Set.Update = w.out.Revert
+		}
+	}
+	for range 2 {
+		if w.s.Set.Update != 0 || w.last.Phase != v1alpha1.PhaseUndoing {
+			t.Errorf("phase %s: %+v", w.last.Phase, w.last.Blocking)
+		}
+		w.lead()
+		w.pass(time.Second)
 	}
 }

@@ -98,7 +98,10 @@ func (r *run) findReverted() {
 	if !is || r.in.Last.Phase == v1alpha1.PhaseComplete {
 		return
 	}
-	r.undoing = true
+	r.undoing, r.out.Status.StartedAt = true, r.in.Last.StartedAt
+	if f := r.in.Last.Failure; r.last == nil && f != nil {
+		r.out.Status.StartedAt = f.At
+	}
 	r.from = slices.IndexFunc(r.in.Revisions, func(rev Revision) bool { return rev.Name == rejected }) // rollout.NoRevision if it was deleted, as for its pods
 }
 

@@ -140,3 +140,46 @@ func TestTheLimitOfAnUndoWhereUnreachableNodesAreSkipped(t *testing.T) {
 		t.Errorf("the limit is %+v", limit)
 	}
 }
+
+// TestANodeThatBreaksDuringAnUndoThatHasNotTouchedIt: while nodes return, the pod breaks on a node that has had the committed revision all the time. Only nodes that have returned show that the
+// committed revision does not work, so the undo goes on, whatever the dialect, and also if that node was rebooted before.
+func TestANodeThatBreaksDuringAnUndoThatHasNotTouchedIt(t *testing.T) {
+	for name, c := range map[string]struct{ inPlace, reboots bool }{"recreated": {}, "in place": {inPlace: true}, "recreated, after a reboot": {reboots: true}} {
+		t.Run(name, func(t *testing.T) {
+			w := canary(t, `
+waves: [{name: canary, nodes: {count: 3}, soak: 1m}]
+failure: {nodeDeadline: 5m, waitingReasons: [ImagePullBackOff], action: Undo}
+undo: {maxUnavailable: 1}
+`)
+			w.s.Set.InPlace = c.inPlace
+			w.s.Revisions[0].Created = w.s.Now.Add(-48 * time.Hour)
+			w.node("j").Pods[0].Created = w.s.Now.Add(-24 * time.Hour)
+			w.fails("a", pulls)
+			w.pass(time.Second)
+			w.pass(time.Second)
+			if w.last.Phase != v1alpha1.PhaseUndoing {
+				t.Fatalf("phase %s: %+v", w.last.Phase, w.last.Blocking)
+			}
+			if c.reboots {
+				w.node("j").Ready, w.node("j").Since = false, w.s.Now
+				w.fails("j", hangs)
+				w.pass(time.Minute)
+				w.node("j").Ready, w.node("j").Since = true, w.s.Now
+			}
+			w.fails("j", hangs)
+			for range 8 {
+				w.pass(time.Minute)
+				if w.last.Phase != v1alpha1.PhaseUndoing {
+					t.Fatalf("phase %s: %+v", w.last.Phase, w.last.Blocking)
+				}
+			}
+			for range 3 {
+				w.roll()
+				w.pass(time.Second)
+			}
+			if nodes := w.have(1); nodes != "" {
+				t.Errorf("nodes %s still have the revision that has failed: %+v", nodes, w.last.Blocking)
+			}
+		})
+	}
+}

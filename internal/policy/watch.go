@@ -44,6 +44,8 @@ type watched struct {
 	away, returns        bool
 	// before reports whether the node had no available pod when its update began, and has had none since.
 	before bool
+	// untouched reports whether an undo has found the pod of the committed revision there: what becomes of it says nothing about what the undo does.
+	untouched bool
 	// joined reports whether the node has had no available pod of the set since it got its first one.
 	joined bool
 	// lacks reports whether the pod was not available.
@@ -280,6 +282,9 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	n, st := &r.s.Nodes[i], &r.standing[i]
 	p, counted, pulled := r.podOf(n), w.counts, w.pulls
 	w.counts, w.pulls, w.joined = false, false, w.joined || r.joins(n, p, known)
+	if p != nil && w.uid != p.UID {
+		w.untouched = r.untouched(p)
+	}
 	switch {
 	case w.joined && !w.before && len(n.Pods) == 0 && st.AwaitsUpdate:
 		return watched{joined: true}, true
@@ -309,8 +314,8 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		return w, true
 	case st.Available:
 		w.down, w.before, w.joined, w.retried = 0, false, false, false
-	case !known && r.undoing:
-		w.before = true // the undo has not touched it, as far as is known
+	case w.untouched || !known && r.undoing: // the undo has not touched it, as far as is known
+		w.before = true
 	case pulled:
 		w.pulled += max(r.in.Elapsed, 0)
 	case counted:
@@ -327,8 +332,8 @@ func (r *run) observe(i int, p *rollout.Pod, w watched, known bool) (_ watched, 
 		w.age += max(r.in.Elapsed, 0)
 	} else {
 		w.uid, w.age, w.pulled, w.restarts, w.retried = p.UID, 0, 0, r.earlierRestarts(p), false
-		if !known && r.outlived(p) {
-			w.restarts, w.retried = p.Restarts, !st.Available
+		if !known && r.begun > 1 && r.in.Watch == nil && r.outlived(p) { // another manager has retried the revision
+			w.retried = !st.Available
 		}
 		w.away, w.returns = false, false
 		if r.in.Watch == nil && p.Created < n.Since { // another manager has seen whether the node was not ready
@@ -355,42 +360,5 @@ func (w *watched) waitsForImage(p *rollout.Pod) bool {
 		return w.pulled < mayPull
 	default:
 		return p.Pull == rollout.Pulls
-	}
-}
-
-// outlived reports whether another manager has retried the revision when there was this pod already: what it did before does not count.
-func (r *run) outlived(p *rollout.Pod) bool {
-	began := r.out.Status.StartedAt
-	return r.in.Watch == nil && r.begun > 1 && !r.undoing && began != nil && p.Created < rollout.Time(began.UnixNano())
-}
-
-// earlierRestarts are the restarts of a pod before it was changed in place; the change itself is one, or one for each container that it restarts.
-func (r *run) earlierRestarts(p *rollout.Pod) uint16 {
-	switch {
-	case !r.changedInPlace(p):
-		return 0
-	case p.InPlace == rollout.InPlacePatched || p.InPlace == rollout.InPlaceAnnounced:
-		return p.Restarts + max(1, uint16(p.Recreates))
-	default:
-		return p.Restarts
-	}
-}
-
-// changedInPlace reports whether a pod of the wanted revision had another one first.
-func (r *run) changedInPlace(p *rollout.Pod) bool {
-	return r.s.Set.InPlace && r.cameToNodes() > p.Created
-}
-
-// cameToNodes is a time from which on pods were created with the revision: an older pod of it was changed in place. Of a revision that is newer than the committed one, that is
-// when it was made, for a status may be lost; of one to which the set returns, when the undo or the rollout began.
-func (r *run) cameToNodes() rollout.Time {
-	made := r.s.Revisions[r.s.Set.Update].Created
-	switch began, f := r.out.Status.StartedAt, r.out.Status.Failure; {
-	case r.undoing && f != nil && f.At != nil:
-		return rollout.Time(f.At.UnixNano())
-	case began != nil && r.committed >= 0 && r.committed < len(r.s.Revisions) && made < r.s.Revisions[r.committed].Created:
-		return rollout.Time(began.UnixNano())
-	default:
-		return made
 	}
 }

@@ -140,7 +140,7 @@ type SetStatus struct {
 	// +listType=set
 	NotReadyBefore []string `json:"notReadyBefore,omitempty"`
 
-	// StartedAt is when the rollout to the target revision began.
+	// StartedAt is when the rollout to the target revision began. While nodes return because an undo has changed the template back, it is when the revision failed.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 
