@@ -307,3 +307,65 @@ func TestANodeThatJoinsDuringAnUndo(t *testing.T) {
 		t.Errorf("phase %s: %+v", w.last.Phase, w.last.Blocking)
 	}
 }
+
+// TestAManagerThatDiesBetweenDeleteAndCreate: the template describes a revision again whose ControllerRevision is older than the nodes. A manager deletes the pods of the canary, and dies while they
+// terminate. The next one finds nodes without a pod, and cannot guess which revision they had (clustercache.lastOf). But they exist since before the rollout began, so they have not joined: the
+// revision fails on them, and they return.
+func TestAManagerThatDiesBetweenDeleteAndCreate(t *testing.T) {
+	w := newWorld(t, strings.Replace(judged, "maxFailedNodes: 1", "maxFailedNodes: 0", 1))
+	w.s.Revisions[1].Created = w.s.Now.Add(-30 * 24 * time.Hour)
+	for i := range w.s.Nodes {
+		w.s.Nodes[i].Joined = w.s.Now.Add(-10 * 24 * time.Hour)
+	}
+	w.pass(0)
+	w.s.Now = w.s.Now.Add(time.Second)
+	for _, name := range []string{"a", "b", "c"} {
+		w.node(name).Pods = nil
+	}
+	w.lead()
+	w.pass(20 * time.Second)
+	w.want("abc", v1alpha1.PhaseRolling, "canary")
+	for _, name := range []string{"a", "b", "c"} {
+		w.fails(name, pulls)
+	}
+	for range 30 {
+		w.pass(time.Minute)
+		w.roll()
+	}
+	if w.last.Failure == nil {
+		t.Errorf("the pods of all canary nodes have failed for 30 minutes: phase %s, blocking %+v, not ready before %v", w.last.Phase, w.last.Blocking, w.last.NotReadyBefore)
+	}
+	if nodes := w.have(1); nodes != "" {
+		t.Errorf("nodes %s still have the bad revision", nodes)
+	}
+}
+
+// TestANodeThatGetsItsFirstPodLate: a node joins just before another manager takes over, or has been there all the time, but had to run no pod. Nothing works there, which says nothing
+// about the revision.
+func TestANodeThatGetsItsFirstPodLate(t *testing.T) {
+	for name, lead := range map[string]bool{"it joins, and another manager takes over": true, "it had to run no pod": false} {
+		t.Run(name, func(t *testing.T) {
+			w := canary(t, judgedTwice)
+			w.joins("k")
+			k := w.node("k")
+			if k.Fit = rollout.MustLeave; !lead {
+				k.Joined = noon.Add(-time.Hour)
+			}
+			w.pass(time.Second)
+			w.pass(61 * time.Second)
+			w.want("defghij", v1alpha1.PhaseRolling, "rest")
+			w.fails("j", hangs)
+			w.pass(time.Second)
+			if k.Fit = rollout.MustRun; lead {
+				w.lead()
+			}
+			w.pass(time.Second)
+			w.want("k", v1alpha1.PhaseRolling, "rest")
+			w.fails("k", pulls)
+			w.put("j", 1, true)
+			w.pass(time.Minute)
+			w.wantNoFailure()
+			w.wantBrokenBefore("k")
+		})
+	}
+}

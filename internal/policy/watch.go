@@ -267,10 +267,12 @@ func (r *run) podOf(n *rollout.Node) *rollout.Pod {
 	return nil
 }
 
-// joins reports whether a node gets its first pod of the set. Another manager may have created that: then the times show it.
+// joins reports whether a node gets its first pod of the set. Another manager may have created that: then the times show it. It may also have deleted the pod of a node that this one finds
+// without any, and that was there when the rollout began.
 func (r *run) joins(n *rollout.Node, p *rollout.Pod, known bool) bool {
 	if p == nil {
-		return len(n.Pods) == 0 && n.Last == rollout.NoRevision
+		unclear := r.out.Memory.unclear[n.Name] && n.Joined != 0 && n.Joined < r.beganAt()
+		return len(n.Pods) == 0 && n.Last == rollout.NoRevision && !unclear
 	}
 	began := r.out.Status.StartedAt
 	soon := n.Joined != 0 && p.Created <= n.Joined.Add(noteWait) && p.ReadySince <= p.Created.Add(noteWait)
