@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	api "everynode.dev/everynode/api/kruise"
 )
 
@@ -97,11 +98,28 @@ func (s *sim) renew(p *corev1.Pod) {
 	if len(p.Spec.Containers) > 1 && len(others) == 0 {
 		others = []corev1.ContainerStatus{s.sideStatus()}
 	}
+	restarts := int32(0)
+	if len(p.Status.ContainerStatuses) > 0 {
+		restarts = p.Status.ContainerStatuses[0].RestartCount + 1
+	}
 	p.Status.ContainerStatuses = append([]corev1.ContainerStatus{{
-		Name: p.Spec.Containers[0].Name, Image: imageOf(p), ImageID: digest, ContainerID: words("c%d", s.containers),
+		RestartCount: restarts, Name: p.Spec.Containers[0].Name, Image: imageOf(p), ImageID: digest, ContainerID: words("c%d", s.containers),
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(s.w.now)}},
 	}}, others...)
 	p.Status.ObservedGeneration = p.Generation
+}
+
+// restartOften has the containers of all pods restarted often, as in months, while no rollout is active. That says nothing about an image.
+func (s *sim) restartOften() {
+	if p := s.w.rolloutPolicy(); p == nil || len(p.Status.Sets) == 0 || p.Status.Sets[0].Phase != v1alpha1.PhaseComplete {
+		return
+	}
+	s.note("the containers of all pods have been restarted often")
+	for _, p := range s.w.pods() {
+		if ready, _ := readyOf(p); ready && ownedBy(p, s.w.set()) && len(p.Status.ContainerStatuses) > 0 {
+			s.w.changePod(p, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = 9 })
+		}
+	}
 }
 
 // runs is the image that the node runs.

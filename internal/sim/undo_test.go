@@ -172,6 +172,7 @@ func (s *sim) lastIllness() {
 	if s.broken != nil || !s.cfg.undoes() || len(nodes) == 0 || byHand(s.w.set()) {
 		return
 	}
+	s.restartOften()
 	joins := s.w.rv%3 == 0
 	if s.ill = nodes[s.w.rv%len(nodes)].Name; joins {
 		s.ill = words("n%d", s.cfg.nodes+2)
@@ -223,6 +224,7 @@ func (s *sim) lastUndo() {
 	if s.broken != nil || !s.cfg.undoes() || len(s.w.nodes()) == 0 || byHand(s.w.set()) {
 		return
 	}
+	s.restartOften()
 	was := imageOfSet(s.w.set())
 	s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) {
 		of := s.cfg.specOf()
