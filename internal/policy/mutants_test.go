@@ -31,6 +31,8 @@ func mutants() []mutant {
 		{"the next manager forgets which nodes are gone", "begun.go", "was.lost[w.Name] = w.Gone\n", "was.lost[w.Name] = 0\n"},
 		{"the next manager forgets which nodes have begun", "begun.go", "for _, name := range w.Begun {", "for _, name := range w.Begun[:0] {"},
 		{"a node that has begun may be in another wave", "begun.go", "\t\t\tr.began[at] = place(k)\n", "\t\t\t_ = place(k)\n"},
+		{"a wave that stalls hides a failure", "roll.go", "if r.out.Fail == nil {\n\t\t\t\tr.stallBefore", "if r.s != nil {\n\t\t\t\tr.stallBefore"},
+		{"a wave that stalls passes after a failure", "roll.go", "\t\t\tbreak\n\t\t}\n\t\tif !r.advance(", "\t\t}\n\t\tif !r.advance("},
 		{"a wave whose nodes are gone passes", "roll.go", "open && w.Gone > 0 &&", "open && w.Gone < 0 &&"},
 		{"a wave that has soaked waits for nodes that are gone", "roll.go", "w.Phase != v1alpha1.WavePassed && w.Phase != v1alpha1.WaveWaitingForApproval", "w.Phase != v1alpha1.WavePassed"},
 		{"a step of which no node is left holds nothing", "waves.go", "(end > gone || goesOn)", "(end > gone || goesOn || gone > 0)"},

@@ -125,24 +125,21 @@ func (r *run) roll() {
 	r.judgeNodes()
 	r.leaveOutBroken()
 	r.count()
-	active := len(r.p.Waves)
 	for k := range r.p.Waves {
-		w, absent := r.wave(k)
-		r.out.Status.Waves = append(r.out.Status.Waves, w)
-		r.judgeWave(k, &r.out.Status.Waves[k])
-		if active < len(r.p.Waves) {
-			continue
-		}
-		if r.stallAt(k, unmatched[k]) {
-			for later := k + 1; later < len(r.p.Waves); later++ { // they keep what they have reached
-				w, _ := r.wave(later)
-				r.out.Status.Waves = append(r.out.Status.Waves, w)
+		r.out.Status.Waves = append(r.out.Status.Waves, r.wave(k))
+		r.judgeWave(k, &r.out.Status.Waves[k]) // a wave that cannot begin hides no failure of another one
+	}
+	active := 0
+	for ; active < len(r.p.Waves); active++ {
+		if reason, message := r.stops(active, unmatched[active]); reason != "" {
+			if r.out.Fail == nil {
+				r.stallBefore(active, reason, message)
+				return
 			}
-			return
+			break
 		}
-		if !r.advance(k, &r.out.Status.Waves[k], absent) {
-			active = k
-			continue
+		if !r.advance(active, &r.out.Status.Waves[active], r.waves[active].absent) {
+			break
 		}
 		r.out.Questions, r.unmet, r.overdue = nil, nil, ""
 	}
@@ -173,24 +170,28 @@ func (r *run) roll() {
 	r.limit(active)
 }
 
-// stallAt stops the rollout before a wave that cannot begin or go on without a person, and reports whether it is one.
-func (r *run) stallAt(k int, unmatched bool) bool {
+// stops returns why the rollout stops before a wave that cannot begin or go on without a person; empty if it does not.
+func (r *run) stops(k int, unmatched bool) (reason, message string) {
 	w := &r.out.Status.Waves[k]
 	open := w.Phase != v1alpha1.WavePassed
 	switch {
 	case open && r.p.Waves[k].limited() && w.Nodes == 0 && w.Gone == 0 && r.unneeded():
-		r.stall(rollout.WaitPolicy, NoNodeEligible, unneededText)
+		return NoNodeEligible, unneededText
 	case unmatched && open && w.Gone == 0:
-		r.stall(rollout.WaitPolicy, emptyWave, r.emptyText(k))
+		return emptyWave, r.emptyText(k)
 	case open && w.Nodes > 0 && !r.labelled():
-		r.stall(rollout.WaitPolicy, orderLabelMissing, r.unlabelledText())
+		return orderLabelMissing, r.unlabelledText()
 	case r.deserted(k):
-		r.stallDeserted(k)
+		return NodesGone, r.desertedText(k)
 	default:
-		return false
+		return "", ""
 	}
-	r.out.Status.Wave = w.Name
-	return true
+}
+
+// stallBefore stops the rollout before a wave.
+func (r *run) stallBefore(k int, reason, message string) {
+	r.out.Status.Wave = r.p.Waves[k].Name
+	r.stall(rollout.WaitPolicy, reason, message)
 }
 
 // deserted reports whether nodes of a wave on which the update has begun are gone, and no other may take their places: the revision may be the reason. Nodes that are
@@ -201,24 +202,23 @@ func (r *run) deserted(k int) bool {
 	return open && w.Gone > 0 && w.Nodes == 0 && r.decided(v1alpha1.Promote, w.Name) == nil
 }
 
-// stallDeserted stops a rollout after a wave whose nodes are gone.
-func (r *run) stallDeserted(k int) {
+// desertedText says that the nodes of a wave are gone.
+func (r *run) desertedText(k int) string {
 	w := &r.out.Status.Waves[k]
-	r.out.Status.Wave = w.Name
 	where := fmt.Sprintf("%d of them do not exist any more", w.Gone-r.away[k])
 	if r.away[k] > 0 {
 		where += fmt.Sprintf(", and %d must not run the pod now, because of a taint or a label", r.away[k])
 	}
-	r.stall(rollout.WaitPolicy, NodesGone, fmt.Sprintf("The update had begun on %s of the wave %s that it has no more: %s. No other node shows that the revision works: "+
-		"wait until they are back, go on without them with a RolloutApproval with the decision Promote, or change the template.", nodeCount(w.Gone), w.Name, where))
+	return fmt.Sprintf("The update had begun on %s of the wave %s that it has no more: %s. No other node shows that the revision works: "+
+		"wait until they are back, go on without them with a RolloutApproval with the decision Promote, or change the template.", nodeCount(w.Gone), w.Name, where)
 }
 
 // NodesGone is the reason in a status after all nodes of a wave are gone that have had a pod of the revision.
 const NodesGone = "NodesGone"
 
-// wave counts the nodes of a wave. It keeps the known progress. absent is the number of nodes that are left out.
-func (r *run) wave(k int) (w v1alpha1.WaveStatus, absent int32) {
-	w = v1alpha1.WaveStatus{Name: r.p.Waves[k].Name, Phase: v1alpha1.WavePending}
+// wave counts the nodes of a wave. It keeps the known progress.
+func (r *run) wave(k int) v1alpha1.WaveStatus {
+	w := v1alpha1.WaveStatus{Name: r.p.Waves[k].Name, Phase: v1alpha1.WavePending}
 	if r.last != nil {
 		for i := range r.last.Waves {
 			if r.last.Waves[i].Name == w.Name {
@@ -228,7 +228,7 @@ func (r *run) wave(k int) (w v1alpha1.WaveStatus, absent int32) {
 	}
 	n := &r.waves[k]
 	w.Nodes, w.Updated, w.Available, w.Gone = n.nodes, n.updated, n.available, r.gone[k]
-	return w, n.absent
+	return w
 }
 
 // count counts the members of all waves. A wave goes on without the nodes that have failed, while no more of them have than may: they are left out until their pod is available.

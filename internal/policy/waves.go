@@ -276,7 +276,7 @@ func (r *run) steps(k int) {
 		f := front{nodes: nodes, done: r.done}
 		end := f.grown(w, begun, int(r.gone[k]), begun > 0 || r.decided(v1alpha1.Promote, w.Name) != nil)
 		if end == 0 && len(nodes) > 0 {
-			r.stallDeserted(k)
+			r.stallBefore(k, NodesGone, r.desertedText(k))
 			return
 		}
 		more = end - begun
