@@ -21,7 +21,7 @@ func (r *run) findCommitted() {
 		found = newest
 	}
 	if found != rollout.NoRevision {
-		r.committed, r.marked = found, found == newest
+		r.committed, r.marked, r.recorded = found, found == newest, known
 	} else {
 		r.guessCommitted()
 		r.lost = r.lost || known

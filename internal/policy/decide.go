@@ -136,9 +136,9 @@ type run struct {
 	failed []*v1alpha1.FailedNode
 	// excused are the nodes on which it has failed, but this does not count, because no pod of the set has ever been available there.
 	excused []int
-	// committed is the index of the committed revision, marked whether the newest mark is its own, and anyMark whether there is a mark.
-	committed       int
-	marked, anyMark bool
+	// committed is the index of the committed revision, marked whether the newest mark is its own, recorded whether the last status names it, and anyMark whether there is a mark.
+	committed                 int
+	marked, recorded, anyMark bool
 	// lost reports whether its ControllerRevision is gone, and joining the revision of nodes that join until then.
 	lost    bool
 	joining int
@@ -162,9 +162,9 @@ type run struct {
 	restricts bool
 	// returning reports whether nodes still lack the committed revision, which the template describes.
 	returning bool
-	// undoing reports whether nodes return from a revision that has failed, or that a user has undone, and from is its index.
-	undoing bool
-	from    int
+	// undoing reports whether nodes return from a revision that has failed, or that a user has undone, and from is its index. returned reports whether that has ended.
+	undoing, returned bool
+	from              int
 	// attempt is the attempt of the rollout that is active, begun the one that the last decision knew of, and asked the last one that a user has asked for.
 	attempt, begun, asked int64
 	// unmet say why the analyses of the wave that is analysed do not pass, and overdue why one that has had no answer for too long stops the rollout.
@@ -263,8 +263,8 @@ func (r *run) withPolicy() {
 	}
 	if !r.marked && !r.lost && r.out.Commit < 0 {
 		r.commit(r.committed)
-		if !r.atRest() || r.anyMark {
-			r.holdAll(rollout.WaitPolicy) // what is released later is released under a mark
+		if !r.atRest() && !r.undoing {
+			r.holdAll(rollout.WaitPolicy) // what is released later is released under a mark; nodes that return need none
 		}
 	}
 	r.together()

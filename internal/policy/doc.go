@@ -27,7 +27,7 @@
 // agrees with it:
 //
 //   - Committed is the revision with the digest in the status, or with the name in it if an earlier manager wrote no digest. If the newest mark is on another one,
-//     the committed one gets a newer mark, and nothing starts before.
+//     the committed one gets a newer mark, and nothing starts before, except that nodes return to it.
 //   - The target has failed if the status reports a failure, which it keeps while the policy stalls. With only a mark, the rollout continues, and the status names
 //     the revision and the remedy. Without a status, the mark holds the target, and a user decides whether nodes return.
 //   - Without a status (a first start, a policy that was created again, a restored backup), marks can only hold. A mark of the target does not count while a pod

@@ -224,6 +224,7 @@ func (r *run) afterFailure() {
 		r.revert()
 	case r.failure.Undo && r.mayUndo() && r.undo():
 	default:
+		r.returned = r.failure.Undo && r.mayUndo()
 		r.hold()
 	}
 }
@@ -294,7 +295,7 @@ func (r *run) reportFailure() {
 // noUndo is the reason why nodes cannot return to the committed revision; empty if they can.
 func (r *run) noUndo() string {
 	switch {
-	case !r.marked:
+	case !r.marked && !r.recorded:
 		return "no revision has passed all waves yet"
 	case r.s.Set.ExternalController:
 		return r.ownersOfTemplate()

@@ -5,6 +5,7 @@ package policy_test
 import (
 	"fmt"
 	"math/rand"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -219,5 +220,35 @@ func TestAFailureWhileTheSetIsNotServed(t *testing.T) {
 	for range 2 {
 		w.pass(time.Second)
 		w.want("", v1alpha1.PhaseFailed, "canary")
+	}
+}
+
+// TestAMarkThatIsRemovedDuringAnUndo: an account that may write ControllerRevisions removes the mark of the committed revision, or writes a newer one elsewhere, again and again while nodes return.
+// The status names the committed revision, so the nodes return all the same. Until then, nothing reports an end, or that no revision is committed.
+func TestAMarkThatIsRemovedDuringAnUndo(t *testing.T) {
+	for name, forge := range map[string]func(w *world){
+		"removed":            func(w *world) { w.marks[0] = 0 },
+		"a newer one exists": func(w *world) { w.marks[1] = w.marks[0] + 100 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := undoing(t)
+			w.put("a", 1, false) // it has not returned yet
+			w.pass(time.Second)
+			w.events, w.notices = nil, nil
+			for range 3 {
+				forge(w)
+				w.pass(time.Second)
+				if w.out.Commit != 0 || w.last.Phase != v1alpha1.PhaseUndoing || len(w.last.Blocking) != 1 || len(w.events)+len(w.notices) > 0 {
+					t.Fatalf("mark %d, phase %s, blocking %+v, events %v, notices %+v", w.out.Commit, w.last.Phase, w.last.Blocking, w.events, w.notices)
+				}
+			}
+			w.want("a", v1alpha1.PhaseUndoing, "canary")
+			forge(w)
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseFailed, "canary")
+			if !slices.Equal(w.events, []string{policy.ReasonRolloutUndoEnded}) {
+				t.Errorf("events %v", w.events)
+			}
+		})
 	}
 }

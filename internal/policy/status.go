@@ -201,7 +201,7 @@ func (r *run) phaseChanged(last *v1alpha1.SetStatus) {
 		}
 		r.event(true, ReasonRolloutUndone, "The template describes the committed revision %s again: all nodes return to it, without waves.", target)
 	case v1alpha1.PhaseFailed:
-		if was == v1alpha1.PhaseUndoing && !r.s.Set.ExternalController { // else the template could not be changed
+		if was == v1alpha1.PhaseUndoing && r.returned {
 			r.undoEnded()
 			break
 		}
