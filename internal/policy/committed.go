@@ -3,6 +3,8 @@
 package policy
 
 import (
+	"fmt"
+
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -93,6 +95,14 @@ func (r *run) guessCommitted() {
 func (r *run) knownLost() bool {
 	last := r.in.Last
 	return last != nil && last.TargetRevision != "" && last.CommittedRevision != r.target().Name
+}
+
+// lostText says that the ControllerRevision of the committed revision was deleted.
+func (r *run) lostText() string {
+	if last := r.in.Last; last != nil && last.CommittedRevision != "" {
+		return fmt.Sprintf("the ControllerRevision %s of the committed revision does not exist any more", last.CommittedRevision)
+	}
+	return "the ControllerRevision of the committed revision does not exist any more"
 }
 
 // remembered is the revision that was committed at the last decision; rollout.NoRevision if it is gone, or nothing is known.

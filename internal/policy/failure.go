@@ -295,6 +295,8 @@ func (r *run) reportFailure() {
 // noUndo is the reason why nodes cannot return to the committed revision; empty if they can.
 func (r *run) noUndo() string {
 	switch {
+	case r.lost:
+		return r.lostText()
 	case !r.marked && !r.recorded:
 		return "no revision has passed all waves yet"
 	case r.s.Set.ExternalController:

@@ -37,20 +37,6 @@ func TestUndoThatFailsStartsNothing(t *testing.T) {
 	w.want("", v1alpha1.PhaseFailed, "canary")
 }
 
-// A revision that has failed is not undone while no revision is committed: the one that was is gone.
-func TestNoUndoWithoutTheCommittedRevision(t *testing.T) {
-	w := canary(t, judgedStrictly())
-	w.fails("a", pulls)
-	w.forget()
-	for range 3 {
-		w.pass(time.Second)
-		w.want("", v1alpha1.PhaseFailed, "canary")
-	}
-	if got := w.last.Blocking[0]; got.Reason != "UndoNotPossible" || !strings.Contains(got.Message, "no revision has passed all waves yet") {
-		t.Errorf("%+v", got)
-	}
-}
-
 // A node that was broken before counts again when it has had an available pod of the revision, also where pods are changed in place.
 func TestNodeThatWasBrokenBeforeCountsAgain(t *testing.T) {
 	w := newWorld(t, judgedStrictly())

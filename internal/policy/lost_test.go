@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -164,5 +165,38 @@ func TestAllPodsAreDeleted(t *testing.T) {
 	w.roll()
 	if got := w.have(1); got != "a" || w.last.CommittedRevision != "agent-v1" {
 		t.Errorf("%q have the new revision, and %s is committed", got, w.last.CommittedRevision)
+	}
+}
+
+// TestWhyALostRevisionIsNotUndone: a revision has been committed, and an account has deleted its ControllerRevision. That is why nodes cannot return, and not that no revision has passed all waves.
+// The same holds if it is deleted while nodes return: nothing reports that they have.
+func TestWhyALostRevisionIsNotUndone(t *testing.T) {
+	for name, fail := range map[string]func() *world{
+		"before the failure": func() *world {
+			w := canary(t, judged)
+			w.forget()
+			w.fails("a", pulls)
+			w.fails("b", pulls)
+			return w
+		},
+		"during the undo": func() *world {
+			w := undoing(t)
+			w.put("a", 1, false)
+			w.pass(time.Second)
+			w.events, w.notices = nil, nil
+			w.forget()
+			return w
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := fail()
+			w.pass(time.Second)
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseFailed, "canary")
+			w.say("UndoNotPossible", "because the ControllerRevision agent-v1 of the committed revision does not exist any more.")
+			if slices.Contains(w.events, policy.ReasonRolloutUndoEnded) {
+				t.Errorf("events %v", w.events)
+			}
+		})
 	}
 }
