@@ -435,7 +435,8 @@ func (r *Result) Enter(s *rollout.Snapshot, change func(from, to int) rollout.Ch
 	if r.Wanted < 0 {
 		return
 	}
-	s.Set.Update, s.Set.Partition, s.Revisions = r.Wanted, rollout.Quantity{}, slices.Clone(s.Revisions) // the partition is about the new revision
+	returnTo(&s.Set, r.Wanted)
+	s.Revisions = slices.Clone(s.Revisions)
 	for i := range s.Revisions {
 		s.Revisions[i].Change = rollout.Change{}
 		if change != nil {

@@ -312,7 +312,8 @@ func (r *run) mayUndo() bool { return r.noUndo() == "" }
 func (r *run) undo() bool {
 	was, standing, left := r.s, r.standing, r.left
 	s := *r.s
-	s.Set.Update, s.Set.Partition, s.Gate = r.committed, rollout.Quantity{}, nil
+	s.Gate = nil
+	returnTo(&s.Set, r.committed)
 	r.s, r.serving = &s, nil
 	r.measure()
 	behind := false
@@ -360,6 +361,11 @@ func (r *run) windowsOfUndo() {
 			r.out.Status.Phase = v1alpha1.PhaseWaitingForWindow
 		}
 	}
+}
+
+// returnTo has a set return to a revision. Its partition and its selector keep nodes from the new revision, and keep none on it.
+func returnTo(set *rollout.Set, revision int) {
+	set.Update, set.Partition, set.Selective = revision, rollout.Quantity{}, false
 }
 
 // returns reports whether a node has a live pod that is not of the committed revision, or is being changed.

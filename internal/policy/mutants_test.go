@@ -126,6 +126,8 @@ func mutants() []mutant {
 		{"an undo needs no committed revision", "failure.go", "case !r.marked && !r.recorded:\n", "case !r.marked && !r.recorded && r.s == nil:\n"},
 		{"an undo ends when its mark is removed", "failure.go", "case !r.marked && !r.recorded:\n", "case !r.marked:\n"},
 		{"a revision that is lost was never committed", "failure.go", "case r.lost:\n", "case r.lost && r.s == nil:\n"},
+		{"a selector keeps nodes on a revision that has failed", "failure.go", "rollout.Quantity{}, false", "rollout.Quantity{}, set.Selective"},
+		{"a partition keeps nodes on a revision that has failed", "failure.go", "= revision, rollout.Quantity{}, ", "= revision, set.Partition, "},
 		{"an undo waits for its mark", "decide.go", "if !r.atRest() && !r.undoing {", "if !r.atRest() {"},
 		{"the action Pause undoes", "failure.go", "case r.failure.Undo && r.mayUndo() && r.undo():", "case r.mayUndo() && r.undo():"},
 		{"a template is changed before the status has it", "revert.go", "was.RejectedRevision == st.RejectedRevision &&\n", "true &&\n"},
