@@ -67,20 +67,37 @@ func TestWaveDeadlineWhileNothingMayStart(t *testing.T) {
 	}
 }
 
-// TestWaveDeadlineOfAWaveThatHasBegun: an update that has begun counts, also while nothing else may start.
+// TestWaveDeadlineOfAWaveThatHasBegun: an update that has begun counts, also while nothing else may start. The revision may be why alerts are firing, and would delay its own deadline.
 func TestWaveDeadlineOfAWaveThatHasBegun(t *testing.T) {
-	w := newWorld(t, hurried)
-	w.s.Set.Partition = rollout.Quantity{Value: 9}
-	w.pass(0)
-	w.want("a", v1alpha1.PhaseRolling, "canary")
-	w.put("a", 1, false)
-	w.node("a").Pods[0].Phase, w.node("a").Pods[0].Pull = rollout.Pending, rollout.Pulls // which no nodeDeadline counts
-	w.pass(time.Minute)
-	w.pass(9 * time.Minute)
-	w.wantNoFailure()
-	w.pass(time.Minute)
-	if w.last.Failure == nil {
-		t.Errorf("phase %s", w.last.Phase)
+	const alerts = "blockOnAlerts: {provider: main, match: 'severity=\"critical\"', firingOnly: true}\n"
+	for name, hold := range map[string]func(w *world){
+		"the partition of the set": func(w *world) { w.answer("", passes) },
+		"alerts are firing":        func(w *world) { w.answer("", failing) },
+		"a freeze": func(w *world) {
+			w.policies[0] = read(t, hurried+"freezes: [{from: '2020-01-01T00:00:00Z', to: '2100-01-01T00:00:00Z'}]\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, hurried+alerts)
+			w.s.Set.Partition = rollout.Quantity{Value: 9}
+			w.pass(0)
+			w.answer("", passes)
+			w.pass(0)
+			w.want("a", v1alpha1.PhaseRolling, "canary")
+			w.put("a", 1, false)
+			w.node("a").Pods[0].Phase, w.node("a").Pods[0].Pull = rollout.Pending, rollout.Pulls // which no nodeDeadline counts
+			hold(w)
+			w.pass(time.Minute)
+			for range 9 {
+				hold(w)
+				w.pass(time.Minute)
+				w.wantNoFailure()
+			}
+			w.pass(time.Minute)
+			if w.last.Failure == nil {
+				t.Errorf("phase %s", w.last.Phase)
+			}
+		})
 	}
 }
 

@@ -124,7 +124,7 @@ func first(failed []v1alpha1.FailedNode) string {
 	return "Nodes: " + strings.Join(parts, ", ") + "."
 }
 
-// late reports whether a wave exceeds its deadline. The time since the last decision counts if the wave was being updated at that decision, and updates were allowed to start. It starts again
+// late reports whether a wave exceeds its deadline. The time since the last decision counts if the wave was being updated at that decision, and an update had begun or was allowed to start. It starts again
 // when the soak has ended, and not when it begins: otherwise pods that become available for a moment again and again would keep the wave for ever.
 func (r *run) late(k int, st *v1alpha1.WaveStatus) bool {
 	deadline := r.p.Failure.WaveDeadline
@@ -140,11 +140,15 @@ func (r *run) late(k int, st *v1alpha1.WaveStatus) bool {
 			st.Rolled = &metav1.Duration{}
 		}
 	}
-	alerts := r.last != nil && r.last.Alerts != nil && r.last.Alerts.Answer != v1alpha1.AnswerPass
-	if st.Rolled != nil && r.last != nil && r.last.Phase == v1alpha1.PhaseRolling && r.lacked(st.Name) && !alerts {
+	if st.Rolled != nil && r.rolled() && r.lacked(st.Name) {
 		st.Rolled.Duration += max(r.in.Elapsed, 0)
 	}
 	return lacking && st.Rolled.Duration >= deadline
+}
+
+// rolled reports whether the waves were going on at the last decision. Windows and alerts stop no update that has begun.
+func (r *run) rolled() bool {
+	return r.last != nil && (r.last.Phase == v1alpha1.PhaseRolling || r.last.Phase == v1alpha1.PhaseWaitingForWindow)
 }
 
 // lacked reports whether the time since the last decision counts for the deadline of a wave: its update was not complete then, and something could start or had begun.
