@@ -264,24 +264,42 @@ func (r *run) holdRejected() {
 	r.block("Rejected", "The revision was rejected: change the template, or delete "+which+".")
 }
 
-// returnedText says that an undo has ended, and which nodes still have another revision: those that are not ready return later.
+// returnedText says that an undo has ended, and which nodes still have another revision: those that are not ready return later, and so do those that the set does not update now.
 func (r *run) returnedText(to string) string {
-	var away []string
+	var away, kept []string
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
 		other := func(p rollout.Pod) bool { return p.Revision != r.committed } // a kubelet that does not answer keeps it also after its deletion
-		if member(r.s, n) && !n.Ready && slices.ContainsFunc(n.Pods, other) {
+		switch {
+		case !slices.ContainsFunc(n.Pods, other):
+		case r.onlyKeeps(i):
+			kept = append(kept, n.Name)
+		case member(r.s, n) && !n.Ready:
 			away = append(away, n.Name)
 		}
 	}
-	if len(away) == 0 {
-		return fmt.Sprintf("The nodes have returned to %s.", to)
+	text := fmt.Sprintf("The nodes have returned to %s.", to)
+	if len(away) > 0 {
+		text = fmt.Sprintf("The nodes have returned to %s, except those that are not ready and still have another one (%d): %s. They return when they are ready.", to, len(away), some(away))
 	}
-	names, more := strings.Join(away[:min(len(away), 3)], ", "), ""
-	if rest := len(away) - 3; rest > 0 {
-		more = fmt.Sprintf(" and %d more", rest)
+	if len(kept) > 0 {
+		text += fmt.Sprintf(" Nodes that only keep their pod, because of a taint or a label, still have another one (%d): %s. They return when the pod may run there again; otherwise delete their pods.", len(kept), some(kept))
 	}
-	return fmt.Sprintf("The nodes have returned to %s, except those that are not ready and still have another one (%d): %s%s. They return when they are ready.", to, len(away), names, more)
+	return text
+}
+
+// some are the first of several names, and how many more there are.
+func some(names []string) string {
+	text := strings.Join(names[:min(len(names), 3)], ", ")
+	if rest := len(names) - 3; rest > 0 {
+		text += fmt.Sprintf(" and %d more", rest)
+	}
+	return text
+}
+
+// onlyKeeps reports whether a node only may keep its old pod, and the set updates no such node.
+func (r *run) onlyKeeps(i int) bool {
+	return r.s.Set.EligibleOnly && r.s.Nodes[i].Fit == rollout.MayStay && !r.s.Nodes[i].Gone
 }
 
 func (r *run) reportFailure() {
@@ -323,7 +341,8 @@ func (r *run) undo() bool {
 	behind := false
 	for i := range r.standing {
 		st := &r.standing[i]
-		behind = behind || !r.isLeftOut(i) && ((st.AwaitsUpdate || st.UnderWay) && r.returns(&s.Nodes[i]) || r.wouldGet(&s.Nodes[i]))
+		keeps := st.AwaitsUpdate && r.onlyKeeps(i)
+		behind = behind || !r.isLeftOut(i) && !keeps && ((st.AwaitsUpdate || st.UnderWay) && r.returns(&s.Nodes[i]) || r.wouldGet(&s.Nodes[i]))
 	}
 	if !behind {
 		r.s, r.standing, r.left, r.serving = was, standing, left, nil
@@ -341,6 +360,7 @@ func (r *run) undo() bool {
 		r.windowsOfUndo()
 	}
 	r.blockedBySet()
+	r.blockedByRefusals(nowhere)
 	r.judgeNodes()
 	r.out.MaxUnavailable = r.undoLimit()
 	r.judgeUndo()

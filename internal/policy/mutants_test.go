@@ -130,6 +130,8 @@ func mutants() []mutant {
 		{"a revision that is lost was never committed", "failure.go", "case r.lost:\n", "case r.lost && r.s == nil:\n"},
 		{"a selector keeps nodes on a revision that has failed", "failure.go", "rollout.Quantity{}, false", "rollout.Quantity{}, set.Selective"},
 		{"a partition keeps nodes on a revision that has failed", "failure.go", "= revision, rollout.Quantity{}, ", "= revision, set.Partition, "},
+		{"an undo waits for a node that only keeps its pod", "failure.go", "!r.isLeftOut(i) && !keeps && (", "!r.isLeftOut(i) && (!keeps || r.s != nil) && ("},
+		{"an undo names no node whose delete is refused", "failure.go", "\tr.blockedByRefusals(nowhere)\n", ""},
 		{"an undo waits for its mark", "decide.go", "if !r.atRest() && !r.undoing {", "if !r.atRest() {"},
 		{"the action Pause undoes", "failure.go", "case r.failure.Undo && r.mayUndo() && r.undo():", "case r.mayUndo() && r.undo():"},
 		{"a template is changed before the status has it", "revert.go", "was.RejectedRevision == st.RejectedRevision &&\n", "true &&\n"},

@@ -46,6 +46,25 @@ func (r *run) blockedByNodes(active int) {
 	r.block(NodesNotReady, fmt.Sprintf("The wave %s waits for %s %s not ready: %s.%s", r.p.Waves[active].Name, nodeCount(nodes), that, list, remedy))
 }
 
+// blockedUpdateRefused is the reason in blocking while the API server refuses to delete or change the old pods of nodes.
+const blockedUpdateRefused = "UpdateRefused"
+
+// blockedByRefusals reports the nodes of a wave whose old pod the API server refuses to delete or change; those of all waves for nowhere.
+func (r *run) blockedByRefusals(active place) {
+	var names []string
+	for i := range r.s.Nodes {
+		n, st := &r.s.Nodes[i], &r.standing[i]
+		of := active == nowhere && member(r.s, n) || active != nowhere && r.ofWave(int(active), i)
+		if of && n.Refusal != nil && n.Refusal.Of != 0 && (st.AwaitsUpdate || st.UnderWay) && !r.isLeftOut(i) {
+			names = append(names, fmt.Sprintf("%s (%s)", n.Name, Shortened(n.Refusal.Message, longestMessage)))
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	r.block(blockedUpdateRefused, fmt.Sprintf("The API server refuses to delete or change the pod on %s: %s. Let it accept that.", nodeCount(int32(len(names))), some(names)))
+}
+
 // awayText says since when a node is not ready, and when the wave continues without it.
 func (r *run) awayText(n *rollout.Node) string {
 	if n.Since == 0 {

@@ -52,6 +52,9 @@ func (r *run) settle() {
 	}
 	r.returning = st.Phase == v1alpha1.PhaseUndoing || st.Phase == v1alpha1.PhaseRolling || st.Phase == v1alpha1.PhaseSuspended && others+absent > 0
 	r.goBack()
+	if r.returning {
+		r.blockedByRefusals(nowhere)
+	}
 	switch {
 	case others+absent == 0 && !staying:
 	case r.p.Suspend:
@@ -397,6 +400,7 @@ func (r *run) limit(active int) {
 	r.blockedBySet()
 	if st.Phase == v1alpha1.PhaseRolling {
 		r.blockedByNodes(active)
+		r.blockedByRefusals(place(active))
 		r.blockedByBudget(place(active))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -42,4 +43,63 @@ func TestAnUndoThatLeavesANodeOut(t *testing.T) {
 	w.want("c", v1alpha1.PhaseUndoing, "canary")
 	w.pass(time.Second)
 	w.say("Failed", "The nodes have returned to the committed revision. Change")
+}
+
+// TestUndoWithANodeThatOnlyKeepsItsPod: a node of the canary gets a taint that the pods do not tolerate, so it only keeps its pod, and an Advanced DaemonSet updates no such node
+// (Set.EligibleOnly). The undo ends without that node and names it, and the node returns when the taint is gone.
+func TestUndoWithANodeThatOnlyKeepsItsPod(t *testing.T) {
+	w := canary(t, judgedStrictly())
+	w.s.Set.EligibleOnly = true
+	w.node("c").Fit = rollout.MayStay
+	w.fails("a", pulls)
+	for range 3 {
+		w.pass(time.Minute)
+		w.roll()
+	}
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	if w.have(1) != "c" {
+		t.Fatalf("%q have the failed revision", w.have(1))
+	}
+	const but = "still have another one (1): c. They return when the pod may run there again; otherwise delete their pods."
+	w.say("Failed", but)
+	if last := len(w.messages) - 1; w.events[last] != policy.ReasonRolloutUndoEnded || !strings.Contains(w.messages[last], but) {
+		t.Errorf("the last event is %s: %s", w.events[last], w.messages[last])
+	}
+	w.node("c").Fit = rollout.MustRun
+	w.pass(time.Minute)
+	w.want("c", v1alpha1.PhaseUndoing, "canary")
+}
+
+// TestUndoWithARefusedDelete: while the API server refuses to delete the pod of a node, the undo does not end, and the status names the node and the answer. The same holds for a wave, and for
+// nodes that return because the template was changed back.
+func TestUndoWithARefusedDelete(t *testing.T) {
+	refuse := func(w *world, name string) {
+		w.node(name).Refusal = &rollout.Refusal{Message: "admission webhook denied the request", Denied: true, Of: rollout.Delete, RetryAt: rollout.EndOfTime}
+	}
+	const text = "The API server refuses to delete or change the pod on 1 node: c (admission webhook denied the request). Let it accept that."
+	for name, undo := range map[string]func(w *world){
+		"a failure":    func(w *world) { w.fails("a", pulls) },
+		"the template": func(w *world) { w.s.Set.Update, w.s.Revisions[0].Number = 0, 3 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := canary(t, judgedStrictly())
+			refuse(w, "c")
+			undo(w)
+			for range 3 {
+				w.pass(time.Minute)
+				w.roll()
+			}
+			if w.last.Phase != v1alpha1.PhaseUndoing || w.have(1) != "c" {
+				t.Errorf("phase %s, and %q have the revision", w.last.Phase, w.have(1))
+			}
+			w.say("UpdateRefused", text)
+		})
+	}
+	w := newWorld(t, judgedStrictly())
+	refuse(w, "c")
+	for range 3 {
+		w.pass(time.Second)
+		w.roll()
+	}
+	w.say("UpdateRefused", text)
 }
