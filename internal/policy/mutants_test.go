@@ -146,6 +146,8 @@ func mutants() []mutant {
 		{"the deadline of a wave does not start again after the soak", "failure.go", "deadline == 0 || st.Phase != v1alpha1.WaveRolling && st.Phase != v1alpha1.WaveSoaking:", "deadline == 0:"},
 		{"a node that joins counts for the deadline of a wave", "deadline.go", "r.standing[i].Available || r.out.Watch.nodes[n.Name].joined {", "r.standing[i].Available {"},
 		{"a failure gives a notice for each phase", "notice.go", "if r.last != nil && r.last.Failure != nil {\n\t\treturn\n", "if r.last == nil {\n\t\treturn\n"},
+		{"no notice reports an undo that stops", "status.go", "\t\tr.stopNotice(text)\n", ""},
+		{"an undo that stops has the identity of its failure", "notice.go", "n.Occurrence = int64(r.s.Now) / int64(time.Second)", "n.Occurrence = 0 * int64(time.Second)"},
 		{"a retry has the identity of the attempt before", "notice.go", "n.Attempt, n.Wave, n.Type, n.Occurrence)", "0, n.Wave, n.Type, n.Occurrence)"},
 		{"a wave that waits again has another identity", "notice.go", "n.Occurrence = seconds(w.CompletedAt) // another", "n.Occurrence = seconds(w.WaitingSince) // another"},
 		{"a pod that was not ready for a moment soaks on", "soak.go", "if known && !stayed &&", "if known && !stayed && r.in.Restored &&"},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +28,7 @@ const (
 	NoticeSoaking NoticeType = "soaking"
 	// NoticeAwaitingApproval: a wave has soaked, and waits for a RolloutApproval.
 	NoticeAwaitingApproval NoticeType = "awaiting-approval"
-	// NoticeFailed: the revision has failed, or a user asked for its undo. No further node gets it.
+	// NoticeFailed: the revision has failed, or a user asked for its undo. No further node gets it. Another one follows if the undo stops before all nodes have returned.
 	NoticeFailed NoticeType = "failed"
 	// NoticeUndone: all nodes have returned to the committed revision, except those that the reason names because they are not ready.
 	NoticeUndone NoticeType = "undone"
@@ -61,7 +62,8 @@ type Notice struct {
 	Counts *NoticeCounts
 	// At is when it happened.
 	At rollout.Time
-	// Occurrence is when the wave became complete, in seconds since 1970, because this may happen again. It is 0 for events that happen only once.
+	// Occurrence is when the wave became complete, in seconds since 1970, or when an undo stopped, because this may happen again. It is 0 for events that happen
+	// only once.
 	Occurrence int64
 	// Reason explains why, and Next what follows, as human-readable sentences. Next may be empty.
 	Reason, Next string
@@ -212,6 +214,15 @@ func (r *run) failureNotice(repeated bool) {
 	if f := r.out.Status.Failure; f != nil && f.At != nil {
 		n.At = rollout.Time(f.At.UnixNano())
 	}
+}
+
+// stopNotice makes the notice of an undo that has stopped: that of the failure has reported that nodes return.
+func (r *run) stopNotice(reason string) {
+	n := r.notice(NoticeFailed, reason, "")
+	if r.failure != nil {
+		n.Wave = r.failure.Wave
+	}
+	n.Occurrence = int64(r.s.Now) / int64(time.Second) // it may go on, and stop again
 }
 
 // endNotice makes the notice of a rollout, or an undo, that has ended on all nodes.

@@ -111,6 +111,37 @@ func TestNoticesOfAFailure(t *testing.T) {
 	}
 }
 
+// TestNoticesOfAnUndoThatStops: the notice of a failure says that nodes return. When they do not, because the committed revision does not work either or is lost, another one with an
+// identity of its own reports that, once.
+func TestNoticesOfAnUndoThatStops(t *testing.T) {
+	for reason, stop := range map[string]func(w *world){
+		"UndoFailed": func(w *world) {
+			w.fails("a", pulls)
+			w.fails("b", pulls)
+		},
+		"UndoNotPossible": func(w *world) { w.forget() },
+	} {
+		t.Run(reason, func(t *testing.T) {
+			w := undoing(t)
+			failed := w.notices[len(w.notices)-1]
+			w.put("c", 1, true) // it has not returned yet
+			w.pass(time.Second)
+			w.noticed()
+			stop(w)
+			w.pass(time.Second)
+			at := w.s.Now
+			w.pass(time.Second)
+			if len(w.notices) != 1 {
+				t.Fatalf("notices %+v", w.notices)
+			}
+			n := w.notices[0]
+			if w.say(reason, n.Reason); n.Type != policy.NoticeFailed || n.ID() == failed.ID() || n.Revision != failed.Revision || n.Wave != "canary" || n.Next != "" || n.At != at {
+				t.Errorf("%+v after %+v", n, failed)
+			}
+		})
+	}
+}
+
 // With the action Pause there is no undo, and that is what the notice says.
 func TestNoticeOfAFailureWithoutUndo(t *testing.T) {
 	w := newWorld(t, strings.ReplaceAll(noticed, "Undo", "Pause"))

@@ -175,6 +175,7 @@ func (r *run) phaseChanged(last *v1alpha1.SetStatus) {
 	}
 	if text := blocking(st, blockedUndoFailed); text != "" {
 		r.event(true, ReasonRolloutUndoFailed, "%s", text)
+		r.stopNotice(text)
 		return
 	}
 	switch st.Phase {
@@ -206,6 +207,10 @@ func (r *run) phaseChanged(last *v1alpha1.SetStatus) {
 			break
 		}
 		r.event(true, ReasonRolloutFailed, "Revision %s has failed: no further node gets it. %s", target, r.failure.Message)
+		if was == v1alpha1.PhaseUndoing {
+			r.stopNotice(st.Blocking[0].Message)
+			break
+		}
 		r.failedNotice()
 	case v1alpha1.PhaseRejected:
 		by := ""
