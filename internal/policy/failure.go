@@ -341,8 +341,8 @@ func (r *run) undo() bool {
 	behind := false
 	for i := range r.standing {
 		st := &r.standing[i]
-		keeps := st.AwaitsUpdate && r.onlyKeeps(i)
-		behind = behind || !r.isLeftOut(i) && !keeps && ((st.AwaitsUpdate || st.UnderWay) && r.returns(&s.Nodes[i]) || r.wouldGet(&s.Nodes[i]))
+		keeps, down := st.AwaitsUpdate && r.onlyKeeps(i), r.isLeftOut(i) && !r.mayFlap(i)
+		behind = behind || !down && !keeps && ((st.AwaitsUpdate || st.UnderWay) && r.returns(&s.Nodes[i]) || r.wouldGet(&s.Nodes[i]))
 	}
 	if !behind {
 		r.s, r.standing, r.left, r.serving = was, standing, left, nil

@@ -64,6 +64,15 @@ func (r *run) downWithTarget(n *rollout.Node) bool {
 	return false
 }
 
+// flapWait is how long a node must not be ready before an undo ends without it, where the rule of the dialect leaves such nodes out at once.
+const flapWait = time.Minute
+
+// mayFlap reports whether a node that is left out has not been ready for so short that it may be ready again soon: an undo that ended without it would begin again then, each time.
+func (r *run) mayFlap(i int) bool {
+	n := &r.s.Nodes[i]
+	return r.p.UnreachableAfter == nil && n.Since != 0 && r.remains(flapWait-r.notReadyFor(n))
+}
+
 // leaveOutBroken leaves out the nodes that were broken before their update and still are, and those where no pod has ever been available.
 func (r *run) leaveOutBroken() {
 	if r.failed == nil {

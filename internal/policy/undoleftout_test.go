@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,36 @@ func TestAnUndoThatLeavesANodeOut(t *testing.T) {
 	w.want("c", v1alpha1.PhaseUndoing, "canary")
 	w.pass(time.Second)
 	w.say("Failed", "The nodes have returned to the committed revision. Change")
+}
+
+// TestAnUndoWithANodeThatFlaps: with AdvancedRollingUpdate, nodes that are not ready are left out at once. One that is ready and not ready in turns does not end the undo and begin it again each time;
+// one that stays not ready does not keep it from its end.
+func TestAnUndoWithANodeThatFlaps(t *testing.T) {
+	w := canary(t, judgedStrictly())
+	w.s.Set.Unreachable = rollout.Unreachable{Skip: true, AttributionWindow: time.Minute}
+	w.fails("a", pulls)
+	w.pass(time.Second)
+	w.events = nil
+	flap := func(ready bool) {
+		w.node("c").Ready, w.node("c").Since = ready, w.s.Now
+		w.pass(10 * time.Second)
+		w.roll()
+		w.put("c", 1, ready) // its kubelet does not do it
+	}
+	for range 5 {
+		flap(false)
+		flap(true)
+	}
+	if w.last.Phase != v1alpha1.PhaseUndoing || !slices.Equal(w.events, []string{policy.ReasonRolloutUndone}) {
+		t.Errorf("phase %s, events %v", w.last.Phase, w.events)
+	}
+	flap(false)
+	if wake := w.s.Now.Add(time.Minute); w.out.Wake != wake {
+		t.Errorf("it decides again at %v, want %v", w.out.Wake, wake)
+	}
+	w.pass(time.Minute)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	w.say("Failed", "still have another one (1): c.")
 }
 
 // TestUndoWithANodeThatOnlyKeepsItsPod: a node of the canary gets a taint that the pods do not tolerate, so it only keeps its pod, and an Advanced DaemonSet updates no such node
