@@ -36,7 +36,7 @@ func TestThePanelOfANode(t *testing.T) {
 		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "WaitingForApproval"}, {"name": "remaining", "nodes": 1, "updated": 0, "available": 0, "phase": "Pending"}]`)
 	b.Does("a node", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(shows("main", "Waves of rolloutpolicy/waves")),
 		chrome.Press(chrome.Find(".cell[data-node=node-3]")), chrome.Until(shows(".panel", "Wave: remaining, which is Pending: 0 of 1 nodes updated and available.")),
-		chrome.Until(shows(".panel [data-next]", "Next: a user approves, with kubectl everynode approve ads/agent.")))
+		chrome.Until(shows(".panel [data-next]", "Next: a user approves, with the button approve, or kubectl everynode approve ads/agent.")))
 	b.Does("another node", chrome.Press(chrome.Find(".cell[data-node=node-1]")), chrome.Until(shows(".panel", "Wave: canary")), chrome.Until(shows(".panel [data-next]", "Next: nothing.")),
 		chrome.Press(chrome.Named(".panel button", "Explain with rules and values")), chrome.Until(shows(".panel [data-explained]", "Read at ")))
 	var explained string
@@ -48,6 +48,27 @@ func TestThePanelOfANode(t *testing.T) {
 	b.Does("the change", chrome.Until(shows(".panel", "wait-available")), chrome.Until(`document.querySelector(".panel [data-next]").ariaBusy === "false" && `+shows(".panel [data-next]", "Next: its pod becomes available.")),
 		chrome.Until(shows(".panel [data-explained]", "this node uses 1 of it")))
 	b.accessible("a node")
+	b.Quiet()
+}
+
+// TestThePanelOfANodeThatDoesNotContinue says what is true of a node that is not ready, and of a pod that does not start.
+func TestThePanelOfANodeThatDoesNotContinue(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "uAoo", set)
+	b.Does("a node that is not ready", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Find(".cell[data-node=node-2]")),
+		chrome.Until(shows(".panel [data-next]", "Next: nothing before the node is ready again; then it continues.")))
+	changePod(t, cluster, 0, corev1.ConditionFalse)
+	pod, err := cluster.Kubernetes.CoreV1().Pods("default").Get(t.Context(), set+"-node-1-"+fakecluster.NewHash[:3], metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}
+	pod.Status.ContainerStatuses, pod.ResourceVersion = []corev1.ContainerStatus{{Name: "agent", State: waiting}}, pod.ResourceVersion+"0"
+	if _, err := cluster.Kubernetes.CoreV1().Pods("default").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.Does("a pod that does not start", chrome.Press(chrome.Find(".cell[data-node=node-1]")), chrome.Until(shows(".panel [data-next]", "Next: nothing by itself: a user must correct why the pod does not start")),
+		chrome.Until(shows(".next", "1 node does not start (ImagePullBackOff): a user must correct the cause or return to the previous revision, with the button undo")))
 	b.Quiet()
 }
 

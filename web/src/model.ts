@@ -6,9 +6,9 @@ export interface Verdict { sentence: string; group: number }
 
 export interface Pod { name: string; revision: string; state: string; restarts?: number }
 
-/** Cell is a node of the picture. w is the index of its wave in waveNames of the head; -1 for none. x is since when the node is not ready, in seconds since 1970; -1 if that is not known. */
+/** Cell is a node of the picture. w is the index of its wave in waveNames of the head; -1 for none. x is since when the node is not ready, in seconds since 1970; -1 if that is not known. s is whether its new pod does not start by itself. */
 export interface Cell {
-  k: string; v: string; r?: string; x?: number; gone?: boolean; c?: boolean; w: number; f: number[]; p?: Pod[];
+  k: string; v: string; r?: string; x?: number; s?: boolean; gone?: boolean; c?: boolean; w: number; f: number[]; p?: Pod[];
 }
 
 export interface Facet { key: string; values: string[] }

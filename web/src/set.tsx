@@ -244,12 +244,22 @@ function useWhy(head: Head, node: string, state: string): { why?: Why; current: 
 /** nextOf is what happens next to a node: at a time, by a person, or with the others of the set. */
 function nextOf(head: Head, cell?: Cell, e?: Explained): string {
   if (e?.next) {
-    return e.next;
+    return e.next.replace(/with kubectl everynode (approve|release|resume|retry|undo)\b/g, "with the button $1, or kubectl everynode $1");
   }
   if (e?.remedy) {
     return "nothing by itself; what helps: " + e.remedy;
   }
-  const group = cell ? groupOf(cell.v) : 0, own: Record<number, string> = { 3: "its pod becomes available", 4: "its old pod ends", 5: "it is changed now" };
+  const group = cell ? groupOf(cell.v) : 0;
+  if (cell?.x && (group === 3 || group === 4 || cell.v === "wait-unreachable")) {
+    return "nothing before the node is ready again; then it continues";
+  }
+  if (cell?.s) {
+    return "nothing by itself: a user must correct why the pod does not start, change the template, or undo";
+  }
+  if (cell?.v === waitsForHook) {
+    return "nothing before the owner of the preDelete hook, or a user with the button below, releases the pod";
+  }
+  const own: Record<number, string> = { 3: "its pod becomes available", 4: "its old pod ends", 5: "it is changed now" };
   return own[group] || (group > 1 && head.next ? "what happens next to the set: " + head.next : "nothing");
 }
 

@@ -23,6 +23,8 @@ type cell struct {
 	// NotReady is when the node became not ready, in seconds since 1970; 0 if it is ready.
 	NotReady int64 `json:"x,omitempty"`
 	Gone     bool  `json:"gone,omitempty"`
+	// Stuck reports whether its new pod does not start by itself.
+	Stuck bool `json:"s,omitempty"`
 	// Charged reports whether the node uses the budget.
 	Charged bool `json:"c,omitempty"`
 	// Wave is the index of its wave in head.WaveNames; -1 for none.
@@ -123,6 +125,7 @@ func cellOf(m *inspect.Evaluation, i int, facets []facet) cell {
 	if !node.Ready && !node.Gone {
 		c.NotReady = max(int64(node.Since)/1e9, 1)
 	}
+	c.Stuck = inspect.StuckBy(node, m.Plan.Verdicts[i].Kind, m.Snapshot.Set.Update) != ""
 	if i < len(m.Governance.Waves) {
 		c.Wave = m.Governance.Waves[i]
 	}

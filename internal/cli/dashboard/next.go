@@ -4,62 +4,132 @@ package dashboard
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/rollout"
 )
 
 // nextOf describes what happens next to a set, and when.
 func nextOf(m *inspect.Evaluation, state inspect.State, left *int, now time.Time) string {
-	o := outlook{state: state, verdicts: m.Plan.Verdicts, left: left}
-	if p := m.Governance.Report(); p != nil && !(p.Suspended && state == inspect.Finished) {
-		next := p.NextAction(now, m.Set.String())
-		if going := o.going(); p.Suspended && going != "" {
-			next = going + "; then " + next
-		}
-		if next != "" {
-			return next
-		}
+	o := outlook{
+		state: state, set: m.Set.String(), nodes: m.Snapshot.Nodes, target: m.Snapshot.Set.Update, verdicts: m.Plan.Verdicts, left: left, paused: m.Snapshot.Set.Paused,
+		undo: m.History != nil && len(m.History.Revisions) > 1,
 	}
-	return o.next()
+	p := m.Governance.Report()
+	if p == nil || p.Suspended && state == inspect.Finished {
+		return withButtons(o.next())
+	}
+	next := p.NextAction(now, o.set)
+	stopped := p.Suspended || p.Phase == v1alpha1.PhaseFailed || p.Phase == v1alpha1.PhaseRejected
+	o.released = !stopped && p.Phase == v1alpha1.PhaseRolling
+	o.undo = o.undo && (p.Suspended || !stopped && p.Phase != v1alpha1.PhaseUndoing)
+	o.judged = o.released && m.Governance.Policies[0].Rules.Failure != nil
+	if next == "" {
+		return withButtons(o.next())
+	}
+	c := o.count()
+	if going := c.going(); stopped && going != "" {
+		next = going + "; then " + next
+	}
+	return withButtons(strings.Join(append([]string{next}, o.others(c)...), "; "))
 }
+
+// withButtons names the buttons of the page next to the commands in a text.
+func withButtons(text string) string {
+	return commandLine.ReplaceAllString(text, "with the button $1, or kubectl everynode $1")
+}
+
+var commandLine = regexp.MustCompile(`with kubectl everynode (approve|release|resume|retry|undo)\b`)
 
 // outlook is what the next action of a set depends on.
 type outlook struct {
-	state    inspect.State
+	state inspect.State
+	// set is the set as a user names it.
+	set string
+	// nodes have the verdicts; target is the revision that they are updated to.
+	nodes    []rollout.Node
+	target   int
 	verdicts []rollout.Verdict
 	// left is the time until the rollout is finished, nil if it is not known.
 	left *int
+	// undo reports whether a user can return to another revision, released whether a policy continues to release nodes, and judged whether it decides that a revision has failed.
+	undo, released, judged bool
+	// paused reports whether the set is paused.
+	paused bool
+}
+
+// tally has the nodes of an outlook, by what they wait for.
+type tally struct {
+	// acting are changed now, working become available without a user, queued wait for their turn.
+	acting, working, queued int
+	// stuck have a pod that does not start, for the reasons in causes; hooked wait for a hook, and away are not ready.
+	stuck, hooked, away int
+	causes              []string
+	held                map[rollout.VerdictKind]int
+	most                rollout.VerdictKind // of those that are held
+}
+
+func (o *outlook) count() *tally {
+	c := &tally{held: map[rollout.VerdictKind]int{}}
+	for i, v := range o.verdicts {
+		n, group := &o.nodes[i], v.Kind.Group()
+		inProgress := group == rollout.GroupStarting || group == rollout.GroupStopping
+		switch {
+		case group == rollout.GroupActing:
+			c.acting++
+		case group == rollout.GroupHeld && v.Kind.Cause() == rollout.CauseProgress, inProgress && !n.Ready:
+			if !n.Gone {
+				c.away++
+			}
+		case v.Kind.Cause() == rollout.CauseHook:
+			c.hooked++
+		case inProgress:
+			if trouble := inspect.StuckBy(n, v.Kind, o.target); trouble != "" {
+				c.stuck++
+				c.causes = append(c.causes, trouble)
+			} else {
+				c.working++
+			}
+		case v.Kind.Cause() == rollout.CauseTurn:
+			c.queued++
+		case group == rollout.GroupQueued, group == rollout.GroupHeld:
+			c.held[v.Kind]++
+			if most := c.held[c.most]; c.held[v.Kind] > most || c.held[v.Kind] == most && v.Kind < c.most {
+				c.most = v.Kind
+			}
+		}
+	}
+	slices.Sort(c.causes)
+	c.causes = slices.Compact(c.causes)
+	return c
 }
 
 // next describes the next action and when it happens. A rollout policy knows more, so this is for sets without a report of one.
 func (o *outlook) next() string {
-	text := o.action()
-	if o.left != nil && o.state == inspect.Rolling {
+	c := o.count()
+	text := o.action(c)
+	if o.left != nil && o.state == inspect.Rolling && text != "" {
 		text += fmt.Sprintf("; about %s left", inspect.Age(time.Duration(*o.left)*time.Second))
 	}
-	return text
+	parts := o.others(c)
+	if text != "" {
+		parts = append([]string{text}, parts...)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // going describes what has begun, which a suspension does not stop; empty if nothing has.
-func (o *outlook) going() string {
-	acting, working := 0, 0
-	for _, v := range o.verdicts {
-		switch v.Kind.Group() {
-		case rollout.GroupActing:
-			acting++
-		case rollout.GroupStarting, rollout.GroupStopping:
-			working++
-		default:
-		}
-	}
+func (c *tally) going() string {
 	switch {
-	case acting > 0:
-		return areChanged(acting)
-	case working > 0:
-		return becomeAvailable(working)
+	case c.acting > 0:
+		return areChanged(c.acting)
+	case c.working > 0:
+		return becomeAvailable(c.working)
 	}
 	return ""
 }
@@ -68,40 +138,60 @@ func areChanged(count int) string { return nodes(count, "is", "are") + " changed
 
 func becomeAvailable(count int) string { return nodes(count, "becomes", "become") + " available" }
 
-func (o *outlook) action() string {
-	acting, working, queued, held := 0, 0, 0, map[rollout.VerdictKind]int{}
-	var most rollout.VerdictKind // of those that are held
-	for _, v := range o.verdicts {
-		switch group := v.Kind.Group(); {
-		case group == rollout.GroupActing:
-			acting++
-		case group == rollout.GroupStarting, group == rollout.GroupStopping:
-			working++
-		case v.Kind.Cause() == rollout.CauseTurn:
-			queued++
-		case group == rollout.GroupQueued, group == rollout.GroupHeld:
-			held[v.Kind]++
-			if n := held[most]; held[v.Kind] > n || held[v.Kind] == n && v.Kind < most {
-				most = v.Kind
-			}
-		}
-	}
+func (o *outlook) action(c *tally) string {
 	switch {
-	case acting > 0:
-		return areChanged(acting)
-	case queued > 0 && working > 0:
-		return fmt.Sprintf("the next of %s when one of the %d in progress is available", nodes(queued, "follows", "follows"), working)
-	case queued > 0:
-		return fmt.Sprintf("the next of %s when fewer nodes are without an available pod", nodes(queued, "follows", "follows"))
-	case working > 0:
-		return becomeAvailable(working)
-	case len(held) > 0:
-		reason := most.Sentence()
-		return fmt.Sprintf("nothing by itself, for %s: %s", nodes(held[most], "", ""), strings.TrimPrefix(reason, "the pod is old; "))
+	case c.acting > 0:
+		return areChanged(c.acting)
+	case c.queued > 0 && c.working > 0:
+		return fmt.Sprintf("the next of %s when one of the %d in progress is available", nodes(c.queued, "follows", "follows"), c.working)
+	case c.queued > 0:
+		return fmt.Sprintf("the next of %s when fewer nodes are without an available pod", nodes(c.queued, "follows", "follows"))
+	case c.working > 0 && len(c.held) > 0 && !c.most.Continues() && !o.released:
+		return becomeAvailable(c.working) + "; then " + o.nothing(c)
+	case c.working > 0:
+		return becomeAvailable(c.working)
+	case len(c.held) > 0 && o.released && c.most.OfPolicy():
+		return "the next of " + nodes(c.held[c.most], "follows", "follows") + " when the rollout policy releases it"
+	case len(c.held) > 0 && c.most.Continues():
+		return nodes(c.held[c.most], "continues", "continue") + " without a user: " + c.most.Sentence()
+	case len(c.held) > 0:
+		return o.nothing(c)
 	case o.state == inspect.Finished:
 		return "nothing: the rollout is finished"
+	case o.state == inspect.Failed:
+		return "nothing before a user corrects the set"
 	}
 	return ""
+}
+
+// nothing describes that most nodes wait for a user.
+func (o *outlook) nothing(c *tally) string {
+	text := fmt.Sprintf("nothing by itself, for %s: %s", nodes(c.held[c.most], "", ""), strings.TrimPrefix(c.most.Sentence(), "the pod is old; "))
+	if o.paused && c.most.Cause() == rollout.CauseSpec {
+		text += ", until a user resumes it, with kubectl everynode resume " + o.set
+	}
+	return text
+}
+
+// others describes what the nodes need that do not continue while the rollout does: who must do what, and which of them continue when they are ready.
+func (o *outlook) others(c *tally) (parts []string) {
+	if c.stuck > 0 {
+		text := fmt.Sprintf("%s (%s): a user must correct the cause", nodes(c.stuck, "does not start", "do not start"), strings.Join(c.causes, ", "))
+		if o.undo {
+			text += " or return to the previous revision, with kubectl everynode undo " + o.set
+		}
+		if o.judged {
+			text += ", unless the rollout policy decides first that the revision has failed"
+		}
+		parts = append(parts, text)
+	}
+	if c.hooked > 0 {
+		parts = append(parts, nodes(c.hooked, "continues", "continue")+" when the owner of the preDelete hook releases the pods, or a user does, with kubectl everynode release --all "+o.set)
+	}
+	if c.away > 0 {
+		parts = append(parts, nodes(c.away, "that is not ready continues when it is", "that are not ready continue when they are")+" ready again")
+	}
+	return parts
 }
 
 // nodes is a number of nodes with a verb.

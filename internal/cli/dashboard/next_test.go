@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/rollout"
 	"everynode.dev/everynode/internal/testing/fakecluster"
@@ -17,20 +18,51 @@ import (
 // What happens next is said in words, whatever the nodes wait for, and when, if that is known.
 func TestWhatHappensNext(t *testing.T) {
 	minute := 60
+	const undo = "a user must correct the cause or return to the previous revision, with the button undo, or kubectl everynode undo ads/agent"
 	for want, o := range map[string]outlook{
-		"nothing: the rollout is finished":                                                   {inspect.Finished, of(rollout.UpToDate, rollout.NotWanted), nil},
-		"2 nodes are changed now; about 1m00s left":                                          {inspect.Rolling, of(rollout.Recreating, rollout.Creating, rollout.WaitBudget), &minute},
-		"the next of 2 nodes follows when one of the 1 in progress is available":             {inspect.Rolling, of(rollout.WaitBudget, rollout.WaitAvailable, rollout.WaitBudget), nil},
-		"the next of 1 node follows when fewer nodes are without an available pod":           {inspect.Rolling, of(rollout.WaitBudget, rollout.WaitUnreachable), nil},
-		"1 node becomes available":                                                           {inspect.Rolling, of(rollout.UpToDate, rollout.WaitAvailable), nil},
-		"nothing by itself, for 2 nodes: the update is paused":                               {inspect.Rolling, of(rollout.WaitPaused, rollout.WaitUnreachable, rollout.WaitPaused), nil},
-		"nothing by itself, for 1 node: the partition keeps it as it is":                     {inspect.Finished, of(rollout.WaitPartition, rollout.UpToDate), &minute},
-		"nothing by itself, for 1 node: the strategy OnDelete leaves it to you to delete it": {inspect.Rolling, of(rollout.WaitOnDelete), nil},
+		"nothing: the rollout is finished":                                                   {state: inspect.Finished, verdicts: of(rollout.UpToDate, rollout.NotWanted)},
+		"2 nodes are changed now; about 1m00s left":                                          {state: inspect.Rolling, verdicts: of(rollout.Recreating, rollout.Creating, rollout.WaitBudget), left: &minute},
+		"the next of 2 nodes follows when one of the 1 in progress is available":             {state: inspect.Rolling, verdicts: of(rollout.WaitBudget, rollout.WaitAvailable, rollout.WaitBudget)},
+		"1 node becomes available":                                                           {state: inspect.Rolling, verdicts: of(rollout.UpToDate, rollout.WaitAvailable)},
+		"nothing by itself, for 1 node: the partition keeps it as it is":                     {state: inspect.Finished, verdicts: of(rollout.WaitPartition, rollout.UpToDate), left: &minute},
+		"nothing before a user corrects the set":                                             {state: inspect.Failed, verdicts: of(rollout.UpToDate)},
+		"the next of 2 nodes follows when the rollout policy releases it":                    {state: inspect.Rolling, verdicts: of(rollout.WaitWave, rollout.WaitWave), released: true},
+		"1 node continues without a user: " + rollout.WaitBackoff.Sentence():                 {state: inspect.Rolling, verdicts: of(rollout.WaitBackoff)},
+		"nothing by itself, for 1 node: the strategy OnDelete leaves it to you to delete it": {state: inspect.Rolling, verdicts: of(rollout.WaitOnDelete)},
+		"the next of 1 node follows when fewer nodes are without an available pod; 1 node that is not ready continues when it is ready again": {
+			state: inspect.Rolling, verdicts: of(rollout.WaitBudget, rollout.WaitUnreachable),
+		},
+		"1 node becomes available; then nothing by itself, for 2 nodes: the update is paused, until a user resumes it, with the button resume, or kubectl everynode resume ads/agent": {
+			state: inspect.Rolling, paused: true, verdicts: of(rollout.WaitPaused, rollout.WaitAvailable, rollout.WaitPaused),
+		},
+		"nothing by itself, for 2 nodes: the update is paused, until a user resumes it, with the button resume, or kubectl everynode resume ads/agent; 2 nodes that are not ready continue when they are ready again": {
+			state: inspect.Rolling, paused: true, verdicts: of(rollout.WaitPaused, rollout.WaitTerminating, rollout.WaitPaused, rollout.WaitAvailable), nodes: []rollout.Node{{Ready: true}, {}, {Ready: true}, {}},
+		},
+		"nothing: the rollout is finished; 1 node that is not ready continues when it is ready again": {
+			state: inspect.Finished, verdicts: of(rollout.UpToDate, rollout.WaitTerminating), nodes: []rollout.Node{{Ready: true}, {}},
+		},
+		"the next of 1 node follows when fewer nodes are without an available pod; 2 nodes do not start (ImagePullBackOff): " + undo: {
+			state: inspect.Rolling, verdicts: of(rollout.WaitAvailable, rollout.WaitBudget, rollout.WaitAvailable), nodes: []rollout.Node{pulling(), {Ready: true}, pulling()}, undo: true,
+		},
+		"1 node does not start (ImagePullBackOff): a user must correct the cause, unless the rollout policy decides first that the revision has failed": {
+			state: inspect.Rolling, verdicts: of(rollout.WaitAvailable), nodes: []rollout.Node{pulling()}, released: true, judged: true,
+		},
+		"the next of 1 node follows when fewer nodes are without an available pod; 1 node continues when the owner of the preDelete hook releases the pods, or a user does, with the button release, or kubectl everynode release --all ads/agent": {
+			state: inspect.Rolling, verdicts: of(rollout.WaitHook, rollout.WaitBudget),
+		},
 	} {
-		if got := o.next(); got != want {
+		for o.set = "ads/agent"; len(o.nodes) < len(o.verdicts); {
+			o.nodes = append(o.nodes, rollout.Node{Ready: true})
+		}
+		if got := withButtons(o.next()); got != want {
 			t.Errorf("%v: %q, want %q", o.verdicts, got, want)
 		}
 	}
+}
+
+// pulling is a node that cannot pull the image of its new pod.
+func pulling() rollout.Node {
+	return rollout.Node{Ready: true, Pods: []rollout.Pod{{Trouble: "container agent: not found", Waiting: rollout.WaitingFor("ErrImagePull")}}}
 }
 
 func of(kinds ...rollout.VerdictKind) (all []rollout.Verdict) {
@@ -79,7 +111,7 @@ func complete(t *testing.T, policy *unstructured.Unstructured) {
 
 // A suspended policy starts nothing, whatever ends meanwhile: what happens next is that a user resumes it. What has begun goes on.
 func TestNextOfASuspendedPolicy(t *testing.T) {
-	const resumed = "nothing starts before a user resumes the policy, with kubectl everynode resume rolloutpolicy/waves"
+	const resumed = "nothing starts before a user resumes the policy, with the button resume, or kubectl everynode resume rolloutpolicy/waves"
 	for name, test := range map[string]struct{ letters, next, want string }{
 		"a soak that ends":      {"uoo", `{action: EndSoak, at: "2026-03-01T13:00:00Z"}`, resumed},
 		"a window that opens":   {"ooo", `{action: OpenWindow, at: "2026-03-01T13:00:00Z"}`, resumed},
@@ -98,6 +130,42 @@ func TestNextOfASuspendedPolicy(t *testing.T) {
 		w.read(http.MethodGet, "/api/set"+setQuery, "", &page)
 		if row, head := items[row](t, list)[0], part[head](t, page, "head"); row.Next != test.want || head.Next != test.want {
 			t.Errorf("%s: the list says %q, the page %q, want %q", name, row.Next, head.Next, test.want)
+		}
+	}
+}
+
+// After a failure or a rejection a user decides; what has begun goes on, and a node that is not ready continues when it is ready.
+func TestNextOfARevisionThatWasGivenUp(t *testing.T) {
+	const undo = "nothing starts before a user returns to the previous revision, with the button undo, or kubectl everynode undo ads/agent, or "
+	for phase, want := range map[v1alpha1.Phase]string{
+		v1alpha1.PhaseFailed:   undo + "tries this one again, with the button retry, or kubectl everynode retry ads/agent",
+		v1alpha1.PhaseRejected: undo + "deletes the rejection, with kubectl delete rolloutapproval no",
+	} {
+		policy := suspended(t, "null")
+		unstructured.RemoveNestedField(policy.Object, "spec", "suspend")
+		sets, _, _ := unstructured.NestedSlice(policy.Object, "status", "sets")
+		sets[0].(map[string]any)["phase"] = string(phase) //nolint:forcetypeassert // suspended wrote it
+		if phase == v1alpha1.PhaseFailed {
+			sets[0].(map[string]any)["failure"] = map[string]any{"wave": "canary", "action": "Pause", "message": "Wave canary failed."} //nolint:forcetypeassert // suspended wrote it
+		}
+		if err := unstructured.SetNestedSlice(policy.Object, sets, "status", "sets"); err != nil {
+			t.Fatal(err)
+		}
+		objects := append(fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uaoT"}.Objects(t), policy)
+		if phase == v1alpha1.PhaseRejected {
+			objects = append(objects, fakecluster.Object(t, `
+apiVersion: everynode.dev/v1alpha1
+kind: RolloutApproval
+metadata: {name: "no", namespace: default, uid: uid-no}
+spec: {policy: waves, set: agent, revision: agent-7c9d5f6b8, decision: Reject, by: jane, reason: It loses packets.}
+status: {state: Valid, targetNumber: 2}
+`))
+		}
+		var page message
+		open(t, fakecluster.New(t, objects...)).read(http.MethodGet, "/api/set"+setQuery, "", &page)
+		want = "1 node becomes available; then " + want + "; 1 node that is not ready continues when it is ready again"
+		if next := part[head](t, page, "head").Next; next != want {
+			t.Errorf("%s: %q, want %q", phase, next, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package inspect
 
 import (
 	"slices"
+	"strings"
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -28,6 +29,27 @@ func (m *Evaluation) Cause(kind rollout.VerdictKind) string {
 	default:
 		return ""
 	}
+}
+
+// StuckBy is why the pod that a node waits for does not start by itself, in a word if there is one, such as ImagePullBackOff; empty if it may start. target is the index of the
+// revision that nodes are updated to.
+func StuckBy(n *rollout.Node, kind rollout.VerdictKind, target int) string {
+	if !kind.AwaitsPod() {
+		return ""
+	}
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		switch word, _, more := strings.Cut(p.Trouble, ": "); {
+		case p.Revision != target || p.Deleting || p.Ready || p.Trouble == "":
+		case p.Waiting != rollout.WaitingNone:
+			return p.Waiting.String()
+		case more && !strings.HasPrefix(word, "container ") && !strings.HasPrefix(word, "init container "):
+			return word
+		default:
+			return p.Trouble
+		}
+	}
+	return ""
 }
 
 // Stopped is why nothing starts before a user acts, with the remedy; empty if the rollout continues without that.

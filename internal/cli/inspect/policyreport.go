@@ -49,12 +49,30 @@ type PolicyReport struct {
 func (r *PolicyReport) end(o Outcome) Outcome {
 	switch {
 	case r == nil || o.State == Failed || r.Reported && r.Enforcement == v1alpha1.EnforcementNone:
-	case r.Reported && (r.Phase == v1alpha1.PhaseFailed || r.Phase == v1alpha1.PhaseRejected) && (r.now.Phase == "" || r.now.Phase == r.Phase):
+	case r.gaveUp():
 		o.State, o.Why = Failed, r.Headline()
 	case o.State == Finished && !r.complete():
 		o.State, o.Why = Rolling, r.unfinished()
 	}
 	return o
+}
+
+// gaveUp reports whether the revision has failed or was rejected, and no user has retried it or deleted the rejection since the report.
+func (r *PolicyReport) gaveUp() bool {
+	return r.Reported && (r.Phase == v1alpha1.PhaseFailed || r.Phase == v1alpha1.PhaseRejected) && (r.now.Phase == "" || r.now.Phase == r.Phase)
+}
+
+// afterGivingUp describes what users can do then. set is the set as a user names it.
+func (r *PolicyReport) afterGivingUp(set string) string {
+	text := "nothing starts before a user returns to the previous revision, with kubectl everynode undo " + set
+	switch {
+	case r.Phase == v1alpha1.PhaseFailed:
+		return text + ", or tries this one again, with kubectl everynode retry " + set
+	case len(r.rejections) > 0:
+		return text + ", or deletes the rejection, with kubectl delete rolloutapproval " + strings.Join(r.rejections, " ")
+	default:
+		return text + ", or deletes the RolloutApproval with the rejection"
+	}
 }
 
 // complete reports whether the manager has stored that exactly the revision that the set has now is complete.
@@ -249,6 +267,9 @@ func (r *PolicyReport) NextAction(now time.Time, set string) string {
 	}
 	if r.Phase == v1alpha1.PhaseStalled && r.stopsBy(policy.Invalid) {
 		return "nothing starts before a user corrects the policy, with kubectl edit rolloutpolicy " + r.Name
+	}
+	if r.gaveUp() && r.Enforcement != v1alpha1.EnforcementNone {
+		return r.afterGivingUp(set)
 	}
 	if r.Next == nil {
 		return ""
