@@ -50,7 +50,7 @@ class SetRow extends Component<{ r: Row }> {
         <td>{r.available}/{r.desired}</td>
         <td>{(r.images || []).map((x) => <div key={x}><code>{x}</code></div>)}<small>{r.revision}</small></td>
         <td>{r.wave || "–"}</td>
-        <td title={r.waits}>{r.blocking || waiting(r.waits || "–")}</td>
+        <td title={r.waits}>{r.blocking || waiting(r.waits || "–", r.waitsCause)}</td>
         <td>{r.next || "–"}</td>
       </tr>
     );
@@ -64,7 +64,7 @@ export function Sets() {
   const [order, setOrder] = useState({ column: 2, down: false });
   const [most, show] = useState(fewRows);
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const text = (r: Row) => [r.namespace, r.set, r.state, r.dialect, r.revision, r.phase, r.wave, r.waits, r.why, r.blocking, r.next, ...(r.images || [])].join(" ").toLowerCase();
+  const text = (r: Row) => [r.namespace, r.set, r.state, r.dialect, r.revision, r.phase, r.wave, r.waits, r.waitsCause, r.why, r.blocking, r.next, ...(r.images || [])].join(" ").toLowerCase();
   const value = columns[order.column].value;
   const all = [...page.items.values()];
   const rows = all

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/cli/view"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // Row is one set.
@@ -34,6 +36,8 @@ type Row struct {
 	SecondsLeft *int `json:"secondsLeft,omitempty"`
 	// Waits is the most urgent verdict, or the one with the most waiting nodes, and their number.
 	Waits string `json:"waits,omitempty"`
+	// WaitsCause is why their pods do not start, or that the nodes are not ready; empty for neither.
+	WaitsCause string `json:"waitsCause,omitempty"`
 
 	pace view.Pace
 }
@@ -44,8 +48,8 @@ are updated and available, how much of the budget is used, the remaining time, a
 A set is finished when every node that its rollout may reach has an available pod of the newest revision.
 
 LEFT is an estimate, or the time without progress, or who must let the rollout continue. WAITS is one verdict and the number of nodes that
-have it: of the nodes that are blocked; if there are none, of those whose pods are stopping or starting; if there are none either, of
-those that are queued.
+have it: of the nodes that are blocked, or whose new pod does not start, with the cause; if there are none, of those whose pods are
+stopping or starting; if there are none either, of those that are queued. Nodes that are not ready count only if no other node waits.
 
 ` + options.ExitText
 
@@ -133,22 +137,58 @@ func RowOf(m *inspect.Evaluation) Row {
 		r.SecondsLeft = &left
 	}
 	if outcome.State == inspect.Rolling {
-		r.Waits = waits(&model)
+		r.Waits, r.WaitsCause = waits(m)
 	}
 	return r
 }
 
-// waits returns what blocks the rollout, or what is in progress, or what most nodes wait for. Deleted nodes are
-// ignored.
-func waits(m *view.Model) string {
-	counts := slices.DeleteFunc(m.CountsThere(), func(c view.VerdictCount) bool { return !c.Kind.Group().Waiting() })
-	if len(counts) == 0 {
-		return ""
+// waits returns what blocks the rollout, or what is in progress, or what most nodes wait for, and why pods do not start. Deleted nodes are ignored, and nodes that are not
+// ready count only if there are no others, unless they wait for their turn.
+func waits(m *inspect.Evaluation) (what, cause string) {
+	counts := map[wait]int{}
+	for i, v := range m.Plan.Verdicts {
+		n := &m.Snapshot.Nodes[i]
+		if n.Gone || !v.Kind.Group().Waiting() {
+			continue
+		}
+		w := wait{kind: v.Kind, away: !n.Ready && v.Kind.Group() != rollout.GroupQueued}
+		if n.Ready {
+			w.cause = inspect.StuckBy(n, v.Kind, m.Snapshot.Set.Update)
+		}
+		counts[w]++
 	}
-	most := slices.MaxFunc(counts, func(a, b view.VerdictCount) int {
-		return cmp.Or(cmp.Compare(a.Kind.Group(), b.Kind.Group()), cmp.Compare(a.Nodes, b.Nodes))
+	if len(counts) == 0 {
+		return "", ""
+	}
+	all := slices.SortedFunc(maps.Keys(counts), func(a, b wait) int {
+		return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(counts[b], counts[a]), cmp.Compare(a.kind, b.kind), cmp.Compare(a.cause, b.cause))
 	})
-	return fmt.Sprintf("%s %d", most.Kind, most.Nodes)
+	most := all[0]
+	if cause = most.cause; most.away {
+		cause = "not ready"
+	}
+	return fmt.Sprintf("%s %d", most.kind, counts[most]), cause
+}
+
+// wait is what nodes wait for.
+type wait struct {
+	kind rollout.VerdictKind
+	// cause is why their pods do not start; empty if they may.
+	cause string
+	// away reports whether the nodes are not ready.
+	away bool
+}
+
+// rank sorts by urgency.
+func (w wait) rank() int {
+	switch {
+	case w.away:
+		return -1
+	case w.cause != "":
+		return int(rollout.GroupHeld)
+	default:
+		return int(w.kind.Group())
+	}
 }
 
 // table prints rows; none is the text if there are none.
@@ -165,7 +205,7 @@ func table(w io.Writer, o *options.Options, rows []Row, none string) error {
 		r := &rows[i]
 		line := []string{
 			r.Namespace, r.Set, string(r.State), fmt.Sprintf("%d/%d", r.Updated, r.Desired), fmt.Sprintf("%d/%d", r.Available, r.Desired),
-			fmt.Sprintf("%d/%d", r.BudgetUsed, r.BudgetLimit), left(r), dash(r.Waits),
+			fmt.Sprintf("%d/%d", r.BudgetUsed, r.BudgetLimit), left(r), dash(r.waiting()),
 		}
 		if o.Wide() {
 			line = append(line, r.Revision, r.Why)
@@ -173,6 +213,14 @@ func table(w io.Writer, o *options.Options, rows []Row, none string) error {
 		lines = append(lines, line)
 	}
 	return options.Columns(w, lines)
+}
+
+// waiting is what the nodes wait for, with the cause.
+func (r *Row) waiting() string {
+	if r.WaitsCause == "" {
+		return r.Waits
+	}
+	return r.Waits + " (" + options.Printable(r.WaitsCause) + ")"
 }
 
 func left(r *Row) string {

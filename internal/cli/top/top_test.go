@@ -94,6 +94,29 @@ func TestNodeThatIsGone(t *testing.T) {
 	}
 }
 
+// What blocks a rollout is a pod that does not start, with the cause, and not a node that is not ready: the rollout continues without that one.
+func TestWhatBlocks(t *testing.T) {
+	for want, c := range map[string]struct{ letters, reason string }{
+		"wait-available 1 (ImagePullBackOff)": {"uaTooo", "ErrImagePull"},
+		"wait-available 1\n":                  {"uaToOo", ""},
+		"wait-terminating 1 (not ready)":      {"uT", ""},
+	} {
+		objects := fakecluster.Roll{Name: "agent", Letters: c.letters}.Objects(t)
+		for _, o := range objects {
+			if pod, is := o.(*corev1.Pod); is && c.reason != "" && strings.HasPrefix(pod.Name, "agent-node-2") {
+				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: c.reason}}}}
+			}
+		}
+		cluster := fakecluster.New(t, objects...)
+		if err := cluster.Run(t, top.New); err != nil {
+			t.Fatal(err)
+		}
+		if got := cluster.Out.String(); !strings.Contains(got, want) {
+			t.Errorf("it does not say %q:\n%s", want, got)
+		}
+	}
+}
+
 // A roll that is stuck behind the first node has made no pod to count from: it stands still since its revision was made.
 func TestNeverMoved(t *testing.T) {
 	one := map[string]any{"updateStrategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"maxUnavailable": int64(1)}}}
