@@ -68,7 +68,10 @@ func TestThePanelOfANodeThatDoesNotContinue(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Does("a pod that does not start", chrome.Press(chrome.Find(".cell[data-node=node-1]")), chrome.Until(shows(".panel [data-next]", "Next: nothing by itself: a user must correct why the pod does not start")),
-		chrome.Until(shows(".next", "1 node does not start (ImagePullBackOff): a user must correct the cause or return to the previous revision, with the button undo")))
+		chrome.Until(shows(".next", "1 node does not start (ImagePullBackOff): a user must correct the cause or return to the previous revision, with the button undo")),
+		chrome.Until(shows("h1", "stuck")), chrome.Until(shows(".summary", "No progress for ")))
+	b.Does("the list", chrome.Press(chrome.Find("main a[href='#/']")), chrome.Until(shows("table.sets", "stuck")), chrome.Until(shows("table.sets", "(ImagePullBackOff)")),
+		chrome.Until(`document.querySelector("table.sets .bar .done").style.width === "0%"`))
 	b.Quiet()
 }
 

@@ -32,7 +32,7 @@ export interface Head {
   waves?: { size: number; done: number; total: number }; secondsLeft?: number; waveNames?: string[];
   verdicts?: { verdict: string; nodes: number }[];
   waits: { verdict: string; reason: string; notReady?: number; count: number; nodes: string[] }[];
-  problems?: string[]; policy?: Policy; next: string; unread?: string; lost?: string;
+  problems?: string[]; policy?: Policy; next: string; halt?: string; secondsWithoutProgress?: number; unread?: string; lost?: string;
   restarts: { new: number; old: number; newPods: number; oldPods: number };
 }
 
@@ -58,7 +58,7 @@ export interface NodeDetails {
 
 export interface Row {
   k: string; namespace: string; set: string; dialect: string; state: string; why: string; revision: string; desired: number; updated: number; available: number;
-  budgetUsed: number; budgetLimit: number; secondsLeft?: number; waits?: string; waitsCause?: string; phase?: string; wave?: string; next: string; blocking?: string; images?: string[];
+  budgetUsed: number; budgetLimit: number; secondsLeft?: number; waits?: string; waitsCause?: string; phase?: string; wave?: string; next: string; halt?: string; secondsWithoutProgress?: number; updatedAndAvailable: number; blocking?: string; images?: string[];
 }
 
 /** Outcome is what a verb has printed. stale is what has changed since the plan to apply was made;

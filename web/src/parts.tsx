@@ -19,7 +19,7 @@ export function Bar({ done, half, all, label }: { done: number; half: number; al
 /** Badge is a state in a word. */
 export function Badge({ state }: { state: string }) {
   const tones: Record<string, string> = {
-    finished: "good", Complete: "good", Passed: "good", failed: "bad", Failed: "bad", Rejected: "bad", Stalled: "bad", Undoing: "bad",
+    finished: "good", Complete: "good", Passed: "good", failed: "bad", Failed: "bad", Rejected: "bad", Stalled: "bad", Undoing: "bad", stuck: "bad", "nodes not ready": "bad",
     rolling: "busy", Rolling: "busy", Soaking: "busy",
   };
   return <span class={"badge " + (tones[state] || "calm")}>{state}</span>;

@@ -39,7 +39,7 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
   return (
     <main>
       <p><a href="#/">All sets</a></p>
-      <h1>{title} <Badge state={head.state} />{head.policy && <> <Badge state={head.policy.phase} /></>}</h1>
+      <h1>{title} <Badge state={head.state} />{head.halt && <> <Badge state={head.halt} /></>}{head.policy && <> <Badge state={head.policy.phase} /></>}</h1>
       <Warnings connected={page.connected} error={page.error?.message} lost={head.lost} unread={head.unread} />
       <Summary head={head} details={details} revisions={revisions} />
       <Actions head={head} details={details} />
@@ -74,7 +74,7 @@ function Summary({ head, details, revisions }: { head: Head; details?: Details; 
   const replaced = revisions.filter((x) => !x.current && x.pods > 0);
   return (
     <section class="summary">
-      <p>{head.why}.</p>
+      <p>{head.why}.{head.secondsWithoutProgress ? <b> No progress for {span(head.secondsWithoutProgress)}.</b> : null}</p>
       {head.next && <p class="next"><b>Next:</b> {head.next}.</p>}
       <Bar done={head.updatedAndAvailable} half={head.updated} all={head.desired} label={`${head.updatedAndAvailable} of ${head.desired} nodes updated and available`} />
       <dl>

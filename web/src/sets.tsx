@@ -2,10 +2,10 @@
 
 // The list of all sets.
 
-import { Component, h } from "preact";
+import { Component, Fragment, h } from "preact";
 import { useState } from "preact/hooks";
 import { useStream } from "./api";
-import { Row, setPath, waiting } from "./model";
+import { Row, setPath, span, waiting } from "./model";
 import { Badge, Bar, Warnings } from "./parts";
 
 type Column = { name: string; value: (r: Row) => string | number };
@@ -44,13 +44,13 @@ class SetRow extends Component<{ r: Row }> {
       <tr>
         <td><a href={setPath(r.namespace, r.set)}>{r.namespace}/{r.set}</a></td>
         <td>{r.dialect}</td>
-        <td title={r.why}><Badge state={r.state} /></td>
+        <td title={r.why}><Badge state={r.state} />{r.halt && <> <Badge state={r.halt} /></>}</td>
         <td>{r.phase ? <Badge state={r.phase} /> : "–"}</td>
-        <td><Bar done={r.updated} half={r.updated} all={r.desired} label={`${r.updated} of ${r.desired} updated`} /> {r.updated}/{r.desired}</td>
+        <td><Bar done={r.updatedAndAvailable} half={r.updated} all={r.desired} label={`${r.updated} of ${r.desired} updated, ${r.updatedAndAvailable} of them available`} /> {r.updated}/{r.desired}</td>
         <td>{r.available}/{r.desired}</td>
         <td>{(r.images || []).map((x) => <div key={x}><code>{x}</code></div>)}<small>{r.revision}</small></td>
         <td>{r.wave || "–"}</td>
-        <td title={r.waits}>{r.blocking || waiting(r.waits || "–", r.waitsCause)}</td>
+        <td title={r.waits}>{r.blocking || waiting(r.waits || "–", r.waitsCause)}{r.secondsWithoutProgress ? <div><small>no progress for {span(r.secondsWithoutProgress)}</small></div> : null}</td>
         <td>{r.next || "–"}</td>
       </tr>
     );
@@ -64,7 +64,7 @@ export function Sets() {
   const [order, setOrder] = useState({ column: 2, down: false });
   const [most, show] = useState(fewRows);
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const text = (r: Row) => [r.namespace, r.set, r.state, r.dialect, r.revision, r.phase, r.wave, r.waits, r.waitsCause, r.why, r.blocking, r.next, ...(r.images || [])].join(" ").toLowerCase();
+  const text = (r: Row) => [r.namespace, r.set, r.state, r.halt, r.dialect, r.revision, r.phase, r.wave, r.waits, r.waitsCause, r.why, r.blocking, r.next, ...(r.images || [])].join(" ").toLowerCase();
   const value = columns[order.column].value;
   const all = [...page.items.values()];
   const rows = all

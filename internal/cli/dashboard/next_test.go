@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -182,5 +183,41 @@ func TestTheListSaysWhatRolls(t *testing.T) {
 	}
 	if images := part[[]revisionRow](t, page, "revisions")[0].Images; len(row.Images) != 1 || row.Images[0] != images[0] {
 		t.Errorf("the list has the images %q, the page %q", row.Images, images)
+	}
+}
+
+// A rollout that gets no further does not look like one that does: the list and the page say why, for how long, and how many of the updated nodes are available.
+func TestARolloutThatHalts(t *testing.T) {
+	paused := map[string]any{"updateStrategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"paused": true}}}
+	for name, test := range map[string]struct {
+		letters, reason, want string
+		spec                  map[string]any
+		policy, stalled       bool
+		done                  int
+	}{
+		"no progress":         {letters: "uato", done: 1, stalled: true, want: "stuck"},
+		"a pod does not pull": {letters: "uao", reason: "ImagePullBackOff", want: "stuck", done: 1, stalled: true},
+		"paused":              {letters: "uao", spec: paused, want: "paused", done: 1},
+		"suspended":           {letters: "uoo", policy: true, want: "suspended", done: 1, stalled: true},
+		"only a cut node":     {letters: "uuT", want: "nodes not ready", done: 2, stalled: true},
+		"finished":            {letters: "uuu", done: 3},
+	} {
+		objects := fakecluster.Roll{Name: "agent", Advanced: true, Letters: test.letters, Spec: test.spec}.Objects(t)
+		for _, o := range objects {
+			if p, is := o.(*corev1.Pod); is && test.reason != "" && p.Spec.NodeName == "node-2" {
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: test.reason}}}}
+			}
+		}
+		if test.policy {
+			objects = append(objects, suspended(t, "null"))
+		}
+		w := open(t, fakecluster.New(t, objects...))
+		var list, page message
+		w.read(http.MethodGet, "/api/sets", "", &list)
+		w.read(http.MethodGet, "/api/set"+setQuery, "", &page)
+		row, head := items[row](t, list)[0], part[head](t, page, "head")
+		if row.Halt != test.want || head.Halt != test.want || row.Done != test.done || row.SecondsStalled > 0 != test.stalled || head.SecondsStalled > 0 != test.stalled {
+			t.Errorf("%s: the list says %q, %d done, still for %d s, the page %q, still for %d s", name, row.Halt, row.Done, row.SecondsStalled, head.Halt, head.SecondsStalled)
+		}
 	}
 }

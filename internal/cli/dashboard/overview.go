@@ -26,6 +26,8 @@ type row struct {
 	// Next describes the next action and when it happens, Blocking why nothing starts.
 	Next     string `json:"next"`
 	Blocking string `json:"blocking,omitempty"`
+	// Halt is why it gets no further now, in a word or two.
+	Halt string `json:"halt,omitempty"`
 }
 
 // listHead is what the list shows apart from rows.
@@ -38,7 +40,7 @@ type listHead struct {
 
 func rowOf(m *inspect.Evaluation, now time.Time) row {
 	r := row{Key: m.Set.Title(), Row: top.RowOf(m), Dialect: m.Set.Source.Dialect, Images: imagesOf(m, m.History.Current)}
-	r.Next = nextOf(m, r.State, r.SecondsLeft, now)
+	r.Next, r.Halt = nextOf(m, r.State, r.SecondsLeft, now), haltOf(m, m.Outcome(), r.SecondsStalled)
 	if p := m.Governance.Report(); p != nil {
 		r.Phase = string(p.Phase)
 		if p.Position > 0 {

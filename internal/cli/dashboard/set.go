@@ -29,6 +29,9 @@ type head struct {
 	Restarts restarts `json:"restarts"`
 	// Next describes the next action and when it happens, as text.
 	Next string `json:"next"`
+	// Halt is why it gets no further now, in a word or two, SecondsStalled how long there has been no progress, if that is long for this update.
+	Halt           string `json:"halt,omitempty"`
+	SecondsStalled int    `json:"secondsWithoutProgress,omitempty"`
 	// Unread and Lost are the reasons why the page may be incomplete, or outdated.
 	Unread string `json:"unread,omitempty"`
 	Lost   string `json:"lost,omitempty"`
@@ -126,6 +129,10 @@ func (p *setPage) head(m *inspect.Evaluation, model view.Model) head {
 		Waits: waitRows(&model), Unread: p.s.unread(), Lost: p.s.lost(),
 	}
 	h.Policy, h.WaveNames = m.Governance.Report(), waveNames(m)
+	if h.State == inspect.Rolling {
+		h.SecondsStalled = int(model.Pace.Stalled.Seconds())
+	}
+	h.Halt = haltOf(m, h.Outcome, h.SecondsStalled)
 	h.Next = nextOf(m, h.State, h.SecondsLeft, p.s.o.Now())
 	h.Nodes, h.Left, h.Unreachable, h.Kept = nil, nil, nil, nil // they are the cells
 	return h

@@ -28,12 +28,16 @@ type Row struct {
 	Why       string        `json:"why"`
 	Revision  string        `json:"revision"`
 	// Updated and Available are as in inspect.Report.
-	Desired     int  `json:"desired"`
-	Updated     int  `json:"updated"`
-	Available   int  `json:"available"`
+	Desired   int `json:"desired"`
+	Updated   int `json:"updated"`
+	Available int `json:"available"`
+	// Done is the number of nodes that are updated and available.
+	Done        int  `json:"updatedAndAvailable"`
 	BudgetUsed  int  `json:"budgetUsed"`
 	BudgetLimit int  `json:"budgetLimit"`
 	SecondsLeft *int `json:"secondsLeft,omitempty"`
+	// SecondsStalled is how long there has been no progress, if that is long for this update.
+	SecondsStalled int `json:"secondsWithoutProgress,omitempty"`
 	// Waits is the most urgent verdict, or the one with the most waiting nodes, and their number.
 	Waits string `json:"waits,omitempty"`
 	// WaitsCause is why their pods do not start, or that the nodes are not ready; empty for neither.
@@ -129,7 +133,7 @@ func RowOf(m *inspect.Evaluation) Row {
 	b := m.Plan.Budget
 	r := Row{
 		Namespace: m.Set.Namespace(), Set: m.Set.String(), State: outcome.State, Why: outcome.Why, Revision: model.Target,
-		Desired: model.Status.Desired, Updated: model.Status.Updated, Available: model.Status.Available,
+		Desired: model.Status.Desired, Updated: model.Status.Updated, Available: model.Status.Available, Done: model.Done,
 		BudgetUsed: b.UsedByUpdate + b.UsedByOthers + b.UsedByUnreachable, BudgetLimit: b.Limit, pace: pace,
 	}
 	if pace.Known {
@@ -138,6 +142,7 @@ func RowOf(m *inspect.Evaluation) Row {
 	}
 	if outcome.State == inspect.Rolling {
 		r.Waits, r.WaitsCause = waits(m)
+		r.SecondsStalled = int(pace.Stalled.Seconds())
 	}
 	return r
 }
