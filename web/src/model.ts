@@ -38,7 +38,7 @@ export interface Head {
 
 export interface Revision { name: string; hash: string; number: number; created: number; pods: number; images?: string[]; current?: boolean; failed?: string; marked?: string }
 
-export interface Condition { type: string; status: string; reason?: string; message?: string; since?: string }
+export interface Condition { type: string; status: string; reason?: string; message?: string; since?: string; of?: string }
 
 export interface Details {
   conditions: Condition[]; paused: boolean; partition?: string; selector?: string; hook?: boolean; policyText: string; containers: { name: string; image: string }[];

@@ -44,8 +44,8 @@ export function Conditions({ all }: { all: Condition[] }) {
   return (
     <Table caption="Conditions" head={["Condition", "Status", "Since", "Reason"]}>
       {all.map((c) => (
-        <tr key={c.type}>
-          <td>{c.type}</td><td>{c.status}</td><td>{ago(c.since)}</td><td>{c.reason}{c.message ? ": " + c.message : ""}</td>
+        <tr key={c.of + c.type}>
+          <td>{c.type}{c.of ? <small> of {c.of}</small> : null}</td><td>{c.status}</td><td>{ago(c.since)}</td><td>{c.reason}{c.message ? ": " + c.message : ""}</td>
         </tr>
       ))}
     </Table>

@@ -37,6 +37,8 @@ type condition struct {
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	Since   string `json:"since,omitempty"`
+	// Of is the object that has it; empty for the one that the page is about.
+	Of string `json:"of,omitempty"`
 }
 
 // details are read for a page only.
@@ -82,10 +84,21 @@ func readDetails(ctx context.Context, s *server, m *inspect.Evaluation) *details
 	} else {
 		d.take(object.Object)
 	}
+	d.takePolicies(m)
 	if d.Events, err = inspect.Events(ctx, s.clients, m.Set, mostEvents); err != nil {
 		d.Events, d.Errors = []inspect.Event{}, append(d.Errors, err.Error())
 	}
 	return d
+}
+
+// takePolicies reads the conditions of the policies that apply: a DaemonSet of apps/v1 has none of its own.
+func (d *details) takePolicies(m *inspect.Evaluation) {
+	for _, p := range m.Governance.Policies {
+		for i := range p.Typed.Status.Conditions {
+			c := &p.Typed.Status.Conditions[i]
+			d.Conditions = append(d.Conditions, condition{c.Type, string(c.Status), c.Reason, c.Message, c.LastTransitionTime.UTC().Format(time.RFC3339), "rolloutpolicy/" + p.Typed.Name})
+		}
+	}
 }
 
 // take reads the object of a set.
@@ -97,7 +110,7 @@ func (d *details) take(object map[string]any) {
 			value, _ := fields[name].(string)
 			return value
 		}
-		d.Conditions = append(d.Conditions, condition{text("type"), text("status"), text("reason"), text("message"), text("lastTransitionTime")})
+		d.Conditions = append(d.Conditions, condition{text("type"), text("status"), text("reason"), text("message"), text("lastTransitionTime"), ""})
 	}
 	d.Paused, _, _ = unstructured.NestedBool(object, "spec", "updateStrategy", "rollingUpdate", "paused")
 	if value, has, _ := unstructured.NestedFieldNoCopy(object, "spec", "updateStrategy", "rollingUpdate", "partition"); has {
@@ -211,7 +224,7 @@ func (d *nodeDetails) takeNode(node *corev1.Node) {
 	}
 	for i := range node.Status.Conditions {
 		c := &node.Status.Conditions[i]
-		d.Conditions = append(d.Conditions, condition{string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime.UTC().Format(time.RFC3339)})
+		d.Conditions = append(d.Conditions, condition{string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime.UTC().Format(time.RFC3339), ""})
 	}
 }
 

@@ -3,7 +3,10 @@
 package dashboard
 
 import (
+	"net/http"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -13,6 +16,7 @@ import (
 	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 // A revision that is there in two forms, for another controller, is one row, as in kubectl everynode history.
@@ -47,5 +51,22 @@ func TestAMarkThatNoStatusConfirms(t *testing.T) {
 		if rows[0].Failed != test.failed || rows[0].Marked != test.marked {
 			t.Errorf("%s: %+v", name, rows[0])
 		}
+	}
+}
+
+// The conditions of the rollout policy are among those of the set: a DaemonSet of apps/v1 has none of its own.
+func TestConditionsOfThePolicy(t *testing.T) {
+	policy := suspended(t, "null")
+	if err := unstructured.SetNestedSlice(policy.Object, []any{map[string]any{
+		"type": "Stalled", "status": "True", "reason": "Invalid", "message": "It cannot be followed.", "lastTransitionTime": "2026-03-01T11:00:00Z",
+	}}, "status", "conditions"); err != nil {
+		t.Fatal(err)
+	}
+	var page message
+	objects := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uo"}.Objects(t)
+	open(t, fakecluster.New(t, append(objects, policy)...)).read(http.MethodGet, "/api/set"+setQuery, "", &page)
+	want := condition{"Stalled", "True", "Invalid", "It cannot be followed.", "2026-03-01T11:00:00Z", "rolloutpolicy/waves"}
+	if got := part[details](t, page, "details").Conditions; len(got) != 1 || got[0] != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
