@@ -22,6 +22,7 @@ export interface Policy {
   name: string; others?: string[]; reported: boolean; phase: string; wave?: string; enforcement?: string; waves?: Wave[];
   blocking?: { reason: string; message: string }[]; next?: { action: string; at?: string }; failure?: { message?: string };
   targetRevision?: string; committedRevision?: string; rejectedRevision?: string;
+  decisions?: { approval: string; text: string }[];
 }
 
 /** Head is the head of the page of a set. waveNames are the waves of the policy as it is now; those of policy are what its manager has reported, which may be older. */

@@ -380,6 +380,7 @@ function Waves({ head, policy, details }: { head: Head; policy: Policy; details?
           );
         })}
       </ol>
+      {policy.decisions && <ul class="plain" aria-label="Decisions">{policy.decisions.map((d) => <li key={d.approval}><bdi>{d.text}</bdi></li>)}</ul>}
       {(policy.waves || []).length > 0 && <p><button type="button" disabled={busy} onClick={ask}>{busy ? "Estimating …" : "Estimate the times"}</button>
         {estimate?.plan && <span role="status"> Estimated at {wall(estimate.at)}: {estimate.plan.unfinished ? `${estimate.plan.unfinished} nodes do not finish` : `it takes ${lasts(estimate.plan)}`}{estimate.plan.policy?.holds ? "; " + estimate.plan.policy.holds : ""}.</span>}</p>}
       {estimate?.error && <p class="warning" role="alert">{estimate.error}</p>}

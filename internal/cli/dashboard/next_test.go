@@ -164,6 +164,10 @@ status: {state: Valid, targetNumber: 2}
 		}
 		var page message
 		open(t, fakecluster.New(t, objects...)).read(http.MethodGet, "/api/set"+setQuery, "", &page)
+		decided := part[head](t, page, "head").Policy.Decisions
+		if text := "the revision was rejected by jane (no): It loses packets."; phase == v1alpha1.PhaseRejected && (len(decided) != 1 || decided[0].Text != text) {
+			t.Errorf("the decisions are %+v, want %q", decided, text)
+		}
 		want = "1 node becomes available; then " + want + "; 1 node that is not ready continues when it is ready again"
 		if next := part[head](t, page, "head").Next; next != want {
 			t.Errorf("%s: %q, want %q", phase, next, want)

@@ -42,6 +42,8 @@ type PolicyReport struct {
 	promotions []string
 	// Allowed are the analyses of the policy that the status has measurements of.
 	Allowed []v1alpha1.Analysis `json:"allowed,omitempty"`
+	// Decisions are those of users that count for the revision.
+	Decisions []Decision `json:"decisions,omitempty"`
 }
 
 // end returns an outcome as of the policy. The rollout is finished when the manager has stored that it is complete: the nodes alone end it as little as a policy that no
@@ -120,6 +122,7 @@ func (g *Governance) Report() *PolicyReport {
 		}
 	}
 	r.rejections = policies.Rejections(g.Approvals, r.Name, &r.SetStatus)
+	r.Decisions = r.decisions(g.Approvals)
 	if c := meta.FindStatusCondition(g.Policies[0].Typed.Status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue && !r.says(c.Message) {
 		r.Stalled = c.Message
 	}

@@ -65,7 +65,7 @@ const rejection = `
 apiVersion: everynode.dev/v1alpha1
 kind: RolloutApproval
 metadata: {name: rejection, namespace: default, uid: uid-no}
-spec: {policy: agents, set: agent, revision: agent-7c9d5f6b8, decision: Reject, by: jane}
+spec: {policy: agents, set: agent, revision: agent-7c9d5f6b8, decision: Reject, by: jane, reason: It loses packets.}
 status: {state: Valid, targetNumber: 2}
 `
 

@@ -33,8 +33,21 @@ func (s *status) policyLines(r *inspect.PolicyReport) []string {
 			lines = append(lines, options.Printable("analysis: "+m.Line()))
 		}
 	}
+	for _, text := range decisions(r) {
+		lines = append(lines, options.Printable(text))
+	}
 	if next := r.NextAction(s.Now(), setArgument(r)); next != "" {
 		lines = append(lines, "next: "+next)
+	}
+	return lines
+}
+
+// decisions are the rejections, and the other decisions that have a reason: the waves have who made them.
+func decisions(r *inspect.PolicyReport) (lines []string) {
+	for i := range r.Decisions {
+		if d := &r.Decisions[i]; d.Reason != "" || d.Decision == v1alpha1.Reject {
+			lines = append(lines, "decision: "+d.Text)
+		}
 	}
 	return lines
 }
@@ -66,6 +79,7 @@ func (s *status) policy(w io.Writer, all *inspect.Report) error {
 	for _, b := range r.Blocking {
 		lines = append(lines, "waits: "+b.Message)
 	}
+	lines = append(lines, decisions(r)...)
 	if next := r.NextAction(s.Now(), setArgument(r)); next != "" {
 		lines = append(lines, "next: "+next)
 	}
