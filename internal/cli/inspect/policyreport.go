@@ -292,7 +292,7 @@ func (r *PolicyReport) NextAction(now time.Time, set string) string {
 	}
 	left, at := r.Next.At.Sub(now), r.Next.At.UTC().Format(time.RFC3339)
 	switch {
-	case left > 0:
+	case left >= time.Second:
 		return fmt.Sprintf("%s in %s (%s)", text, Age(left), at)
 	case left < -overdue:
 		return fmt.Sprintf("%s: overdue since %s (%s), because no manager of Everynode has reported since then; see %s doctor", text, at, Age(-left), options.Program)

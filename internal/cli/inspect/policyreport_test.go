@@ -109,10 +109,11 @@ func TestNextActionThatIsOverdue(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	r := &inspect.PolicyReport{Name: "agents", SetStatus: v1alpha1.SetStatus{Next: &v1alpha1.NextAction{Action: v1alpha1.ActionEndSoak, At: &at}}}
 	for late, want := range map[time.Duration]string{
-		-time.Minute:     "the soak ends in 1m00s (2026-03-01T12:00:00Z)",
-		0:                "the soak ends now",
-		15 * time.Second: "the soak ends now",
-		5 * time.Minute:  "the soak ends: overdue since 2026-03-01T12:00:00Z (5m00s), because no manager of Everynode has reported since then; see kubectl everynode doctor",
+		-100 * time.Millisecond: "the soak ends now", // and not in 0.0s
+		-time.Minute:            "the soak ends in 1m00s (2026-03-01T12:00:00Z)",
+		0:                       "the soak ends now",
+		15 * time.Second:        "the soak ends now",
+		5 * time.Minute:         "the soak ends: overdue since 2026-03-01T12:00:00Z (5m00s), because no manager of Everynode has reported since then; see kubectl everynode doctor",
 	} {
 		if got := r.NextAction(at.Add(late), "ads/agent"); got != want {
 			t.Errorf("%s late: %q, want %q", late, got, want)
