@@ -91,7 +91,7 @@ function Summary({ head, details, revisions }: { head: Head; details?: Details; 
       </dl>
       {(head.problems || []).map((text) => <p key={text} class="warning">{text}</p>)}
       {head.policy?.failure?.message && <p class="warning">The revision has failed: {head.policy.failure.message}</p>}
-      {(head.policy?.blocking || []).map((b) => <p key={b.reason + b.message} class="blocking">Nothing starts: {b.message}</p>)}
+      {(head.policy?.blocking || []).filter((b) => b.message !== head.policy?.failure?.message).map((b) => <p key={b.reason + b.message} class="blocking">Nothing starts: {b.message}</p>)}
       {head.waits.length > 0 && <ul class="waits" aria-label="What nodes wait for">
         {head.waits.slice(0, 8).map((w) => (
           <li key={w.verdict + w.reason + !!w.notReady}>
@@ -126,13 +126,25 @@ function tileOf(c: Cell, foreseen?: Foreseen): Tile {
   return tile;
 }
 
+/** waveOf is the wave of a cell. A node that is not ready counts in no wave, and would be among the remaining ones: that is no wave of the policy if it has no other nodes. */
+function waveOf(head: Head, c: Cell): string | undefined {
+  const name = head.waveNames?.[c.w], waves = head.policy?.waves;
+  return c.x && name === "remaining" && waves && !waves.some((w) => w.name === name) ? "no wave while not ready" : name;
+}
+
+/** phaseOf is the phase of a wave. One that was active when the revision was rejected or failed does not continue from it. */
+function phaseOf(policy: Policy, phase: string): string {
+  const over = policy.phase === "Failed" || policy.phase === "Rejected";
+  return over && phase !== "Pending" && phase !== "Passed" ? policy.phase : phase;
+}
+
 /** naming returns how the group of a cell is called. */
 function naming(by: string, facets: Facet[], head: Head): (c: Cell) => string {
   switch (by) {
     case "":
       return () => "";
     case "wave":
-      return (c) => head.waveNames?.[c.w] || "no wave";
+      return (c) => waveOf(head, c) || "no wave";
     case "verdict":
       return (c) => c.v;
     case "revision":
@@ -269,7 +281,7 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
   const [open, setOpen] = useState(false);
   const [releasing, release] = useState(false);
   const rights = useRights(head.namespace, head.set);
-  const inWave = cell && head.waveNames?.[cell.w], wave = head.policy?.waves?.find((w) => w.name === inWave); // none if it is not reported yet
+  const inWave = cell && waveOf(head, cell), wave = head.policy?.waves?.find((w) => w.name === inWave); // none if it is not reported yet
   const { f: _, ...own } = cell || { f: undefined }, state = JSON.stringify([own, head.revision, head.policy?.phase, head.policy?.next, inWave, wave?.phase]);
   const { why, current } = useWhy(head, node, state);
   useEffect(() => {
@@ -366,14 +378,14 @@ function Waves({ head, policy, details }: { head: Head; policy: Policy; details?
           const own = spec?.waves?.find((x) => x.name === w.name), past = seconds(w.soaked);
           return (
             <li key={w.name} class={w.name === policy.wave ? "active" : ""} aria-current={w.name === policy.wave ? "step" : undefined}>
-              <b>{w.name}</b> <Badge state={w.phase} />
+              <b>{w.name}</b> <Badge state={phaseOf(policy, w.phase)} />
               <Bar done={w.available} half={w.updated} all={w.nodes} label={`${w.available} of ${w.nodes} nodes updated and available`} />
               <span>{w.available}/{w.nodes} nodes</span>
               {w.failed ? <span class="bad-text">{w.failed} failed</span> : null}
               {own?.soak && <span>soak {own.soak}{w.phase === "Soaking" && past ? `, ${span(past)} of it had passed when it was reported` : ""}</span>}
               {own?.after?.some((g) => g.type === "Approval") && <span>{w.approval ? `approved by ${w.approvedBy || "unknown"} (${w.approval})` : "needs an approval"}
                 {w.waitingSince && !w.approval ? `, waits for ${ago(w.waitingSince).replace(" ago", "")}` : ""}</span>}
-              {w.rollingSince && w.phase === "Rolling" && <span>since {ago(w.rollingSince)}</span>}
+              {w.rollingSince && phaseOf(policy, w.phase) === "Rolling" && <span>since {ago(w.rollingSince)}</span>}
               {w.completedAt && <span>complete for {ago(w.completedAt).replace(" ago", "")}</span>}
               {estimate && estimated(w.name, estimate) && <span data-estimate>{estimated(w.name, estimate)}</span>}
             </li>

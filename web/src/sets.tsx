@@ -100,6 +100,7 @@ export function Sets() {
       </div>
       {rows.length > most && <p><button type="button" onClick={() => show(most + fewRows)}>Show {Math.min(fewRows, rows.length - most)} more</button></p>}
       {page.connected && all.length === 0 && <p class="empty">There are no daemon sets.</p>}
+      {all.length > 0 && rows.length === 0 && <p class="empty">No set matches the filter.</p>}
     </main>
   );
 }

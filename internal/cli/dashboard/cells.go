@@ -144,10 +144,14 @@ type restarts struct {
 	OldPods int `json:"oldPods"`
 }
 
+// restartsOf counts without the pods that are stopping or have ended, as the numbers of pods of revisions do.
 func restartsOf(s *rollout.Snapshot) (r restarts) {
 	for i := range s.Nodes {
 		for j := range s.Nodes[i].Pods {
 			p := &s.Nodes[i].Pods[j]
+			if p.Deleting || p.Phase.Terminal() {
+				continue
+			}
 			if p.Revision == s.Set.Update {
 				r.New, r.NewPods = r.New+int(p.Restarts), r.NewPods+1
 			} else {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // The labels that are offered are those that divide the nodes, and places and pools first, however many labels describe the hardware of a node.
@@ -41,5 +43,15 @@ func TestLabelsToGroupBy(t *testing.T) {
 		if got := valuesOf(facets, labels[i])[:4]; !slices.Equal(got, want) {
 			t.Errorf("node %d has the values %v, want %v", i, got, want)
 		}
+	}
+}
+
+// The pods whose restarts are counted are those that the revisions count: without those that are stopping or have ended.
+func TestRestartsOfPodsThatStay(t *testing.T) {
+	s := &rollout.Snapshot{Set: rollout.Set{Update: 1}, Nodes: []rollout.Node{{Pods: []rollout.Pod{
+		{Restarts: 3}, {Restarts: 5, Deleting: true}, {Revision: 1, Restarts: 1}, {Revision: 1, Restarts: 7, Phase: rollout.Failed},
+	}}}}
+	if got, want := restartsOf(s), (restarts{New: 1, Old: 3, NewPods: 1, OldPods: 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -183,7 +183,7 @@ func TestSetPage(t *testing.T) {
 		t.Fatalf("%d %+v", code, m)
 	}
 	h, facets, cells := part[head](t, m, "head"), part[[]facet](t, m, "facets"), items[cell](t, m)
-	if h.State != "rolling" || h.Desired != 8 || h.Updated != 3 || h.Aside != 1 || h.Restarts.New != 4 || h.Restarts.OldPods != 4 || h.Revision != fakecluster.NewHash {
+	if h.State != "rolling" || h.Desired != 8 || h.Updated != 3 || h.Aside != 1 || h.Restarts.New != 4 || h.Restarts.OldPods != 3 || h.Revision != fakecluster.NewHash {
 		t.Errorf("the head is %+v", h)
 	}
 	if !slices.ContainsFunc(facets, func(f facet) bool { return f.Key == corev1.LabelTopologyZone && len(f.Values) == 2 }) {
