@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -144,5 +145,44 @@ func TestAPlanWithAWindow(t *testing.T) {
 	b.Does("in the window", at(7201), chrome.Until(shows("ul.legend", "in progress 2")), chrome.Until(chrome.Count(".cell.g5")+" === 2"))
 	b.Does("the end, by the keyboard", chromedp.Focus(".player input"), chromedp.KeyEvent(kb.End), chrome.Until(chrome.Count(".cell.g1")+" === 6"),
 		chrome.Until(chrome.Find(".player input")+`.getAttribute("aria-valuetext").endsWith(" after the approval of canary")`))
+	b.Quiet()
+}
+
+// TestTimesOfAllWavesAfterAnApproval: all waves that wait for the same approvals count from those approvals, not each from its own begin, and so does the clock of a plan that is played.
+func TestTimesOfAllWavesAfterAnApproval(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuuuuu", set)
+	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.foresees(inWaves(`{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "half", "nodes": {"count": 2}, "soak": "10m"}, {"name": "rest", "nodes": {"percent": 100}}`))
+	b.Does("the waves", chrome.Until(`/wave half: 2 nodes, starts after the approval of canary, ends 1\dm after the approval of canary/.test(`+chrome.Find("[data-plan]")+`.innerText)`),
+		chrome.Until(`/wave rest: 2 nodes, starts 1\dm after the approval of canary, ends 1\dm after the approval of canary/.test(`+chrome.Find("[data-plan]")+`.innerText)`))
+	b.Does("a node of the last wave", chrome.Until(`[...document.querySelectorAll(".cell")].filter((c) => /, 1\dm after the approval of canary, for about .*wave rest/.test(c.ariaLabel)).length === 2`))
+	var clock []string
+	b.Does("the clock", chromedp.Evaluate(`(async () => {
+		const slider = `+chrome.Find(".player input")+`, says = [];
+		for (let i = 0; i <= 40; i++) {
+			slider.value = i / 40 * slider.max;
+			slider.dispatchEvent(new Event("input", {bubbles: true}));
+			await new Promise((done) => setTimeout(done, 30));
+			says.push(slider.getAttribute("aria-valuetext"));
+		}
+		return says;
+	})()`, &clock, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	last := time.Duration(-1)
+	for _, says := range clock {
+		text, approved := strings.CutSuffix(says, " after the approval of canary")
+		if !approved {
+			continue
+		}
+		at, err := time.ParseDuration(text)
+		if err != nil || at < last {
+			t.Errorf("the clock goes backwards, or is none: %q", clock)
+			break
+		}
+		last = at
+	}
+	if last < 10*time.Minute {
+		t.Errorf("the clock ends at %s after the approval: %q", last, clock)
+	}
 	b.Quiet()
 }

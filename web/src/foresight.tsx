@@ -42,9 +42,15 @@ export function approvals(wave?: PlannedWave): string {
   return wave?.after?.length ? `the approval of ${wave.after.join(", ")}` : "";
 }
 
-/** within is a time of a plan, as one that begins with the wave if that waits for approvals. */
-function within(time: string | undefined, wave?: PlannedWave): string {
-  const at = seconds(time), begin = seconds(wave?.start) ?? 0, waits = approvals(wave);
+/** begins is when the first wave begins that waits for the same approvals, in seconds of the plan: at once after the last of them. */
+function begins(plan: Plan, wave: PlannedWave): number {
+  const waits = approvals(wave), all = (plan.policy?.waves || []).filter((w) => approvals(w) === waits);
+  return Math.min(...all.map((w) => seconds(w.start) ?? Infinity));
+}
+
+/** within is a time of a plan, as one that counts from the approvals if the wave waits for some. */
+export function within(plan: Plan, time: string | undefined, wave?: PlannedWave): string {
+  const at = seconds(time), waits = approvals(wave), begin = wave && waits ? begins(plan, wave) : 0;
   if (at === undefined) {
     return "";
   }
@@ -52,16 +58,22 @@ function within(time: string | undefined, wave?: PlannedWave): string {
 }
 
 /** whenOf is when a plan updates a node. */
-export function whenOf(n: PlannedNode, wave?: PlannedWave): string {
-  const start = within(n.start, wave), end = seconds(n.end), begin = seconds(n.start) ?? 0;
+export function whenOf(plan: Plan, n: PlannedNode, wave?: PlannedWave): string {
+  const start = within(plan, n.start, wave), end = seconds(n.end), begin = seconds(n.start) ?? 0;
   return start && start + (end !== undefined ? `, for about ${span(end - begin)}` : "");
 }
 
-/** moment is a time of a plan that is played: it is no time of a clock once a wave has begun that waits for approvals. */
-function moment({ plan, at }: Foreseen): string {
-  const waits = (plan.policy?.waves || []).filter((w) => w.after?.length && (seconds(w.start) ?? Infinity) <= at);
-  const last = waits[waits.length - 1];
-  return last ? `${span(at - seconds(last.start)!)} after ${approvals(last)}` : "after " + span(at);
+/** moment is a time of a plan that is played: it is no time of a clock once a wave has begun that waits for approvals. It counts from the last approvals, and from the same ones until others follow. */
+export function moment({ plan, at }: Foreseen): string {
+  let last: PlannedWave | undefined, from = -1;
+  for (const w of plan.policy?.waves || []) {
+    const begin = w.after?.length ? begins(plan, w) : Infinity;
+    if (begin <= at && begin > from) {
+      last = w;
+      from = begin;
+    }
+  }
+  return last ? `${span(at - from)} after ${approvals(last)}` : "after " + span(at);
 }
 
 const interval = (low: string, high: string) => low === high ? low : `${low} to ${high}`;
@@ -93,7 +105,7 @@ export function lookOf(f: Foreseen, node: string): { tone: string; glyph: string
   if (!n) {
     return { tone: "g0", glyph: "·", says: () => node + ": not in the plan" };
   }
-  const wave = f.waveOf.get(node), when = [whenOf(n, wave), wave && "wave " + wave.name].filter(Boolean).map((text) => ", " + text).join("");
+  const wave = f.waveOf.get(node), when = [whenOf(f.plan, n, wave), wave && "wave " + wave.name].filter(Boolean).map((text) => ", " + text).join("");
   const { tone, glyph } = stageOf(f, n);
   return { tone, glyph, says: () => `${n.name}: ${n.verdict}${when}: ${n.message}` };
 }
@@ -119,7 +131,7 @@ export function PlanLegend({ of: f, cells }: { of: Foreseen; cells: Map<string, 
 
 /** PlanPanel is about one node of the plan. */
 export function PlanPanel({ node, of: f, close }: { node: string; of: Foreseen; close: () => void }) {
-  const n = f.byNode.get(node), wave = f.waveOf.get(node), look = n && stageOf(f, n), when = n && whenOf(n, wave);
+  const n = f.byNode.get(node), wave = f.waveOf.get(node), look = n && stageOf(f, n), when = n && whenOf(f.plan, n, wave);
   return (
     <aside class="panel" aria-label={"Node " + node}>
       <p class="right"><button type="button" onClick={close}>Close</button></p>
@@ -223,7 +235,7 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
             {foreseen.plan.warnings.map((w) => <p key={w.kind + w.message} class="warning">{w.message}</p>)}
             {foreseen.plan.policy?.holds && <p class="warning">{foreseen.plan.policy.holds}</p>}
             {foreseen.plan.policy && <ul class="plain">{foreseen.plan.policy.waves.map((w) => (
-              <li key={w.name}>wave {w.name}: {w.nodes.length} nodes{w.completed ? ", complete" : w.begun ? ", begun" : w.start ? `, starts ${within(w.start, w)}` : ""}{w.end ? `, ends ${within(w.end, w)}` : ""}{w.approval ? ", then needs an approval" : ""}</li>
+              <li key={w.name}>wave {w.name}: {w.nodes.length} nodes{w.completed ? ", complete" : w.begun ? ", begun" : w.start ? `, starts ${within(foreseen.plan, w.start, w)}` : ""}{w.end ? `, ends ${within(foreseen.plan, w.end, w)}` : ""}{w.approval ? ", then needs an approval" : ""}</li>
             ))}</ul>}
             {total > 0 && <Player from={0} to={total} at={foreseen.at < 0 ? total : foreseen.at} says={foreseen.at < 0 ? "the verdicts" : moment(foreseen)}
               move={(at) => show({ ...foreseen, at })}>

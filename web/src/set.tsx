@@ -5,7 +5,7 @@
 import { Fragment, h } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { query, read, useStream } from "./api";
-import { Foreseen, Foresight, Plan, PlanLegend, PlanPanel, approvals, lasts, lookOf } from "./foresight";
+import { Foreseen, Foresight, Plan, PlanLegend, PlanPanel, approvals, lasts, lookOf, within } from "./foresight";
 import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, collator, groupOf, groups, moment, nodePath, notReady, reasonOf, seconds, span, wall } from "./model";
 import { Pods } from "./node";
 import { Badge, Bar, Conditions, Table, Warnings } from "./parts";
@@ -348,7 +348,7 @@ interface Estimate { plan?: Plan; at: number; error?: string }
 function estimated(wave: string, e: Estimate): string {
   const w = e.plan?.policy?.waves.find((x) => x.name === wave), start = seconds(w?.start), end = seconds(w?.end);
   if (w?.after) {
-    return "estimate: after " + approvals(w) + (start !== undefined && end !== undefined ? ", for about " + span(end - start) : "");
+    return "estimate: " + (within(e.plan!, w.start, w) || "after " + approvals(w)) + (start !== undefined && end !== undefined ? ", for about " + span(end - start) : "");
   }
   if (!w || start === undefined && !end) {
     return "";
