@@ -166,3 +166,16 @@ func TestAWaveThatIsNotReported(t *testing.T) {
 	}
 	b.Quiet()
 }
+
+// TestABadValueAfterAPlan: the form of a plan stays open, and shows why there is no other plan. It closes only when the user closes it.
+func TestABadValueAfterAPlan(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuuuuu", set)
+	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.foresees("")
+	b.Does("a bad partition", chrome.Enter(".foresight input:not(.wide)", "xx"), chrome.Press(chrome.Find(".foresight button[type=submit]")),
+		chrome.Until(chrome.Find(".foresight [role=alert]")+`?.checkVisibility() && `+shows(".foresight [role=alert]", "xx")), chrome.Until(chrome.Count("[data-plan]")+" === 0"))
+	b.Does("a good one", chrome.Enter(".foresight input:not(.wide)", "2"), chrome.Press(chrome.Find(".foresight button[type=submit]")), chrome.Until(shows("[data-plan]", "This is a plan")),
+		chrome.Press(chrome.Named(".foresight button", "Back to now")), chrome.Until(chrome.Count("[data-plan]")+" === 0 && "+chrome.Find(".foresight button[type=submit]")+".checkVisibility()"))
+	b.Quiet()
+}

@@ -161,6 +161,7 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
   const [planned, plannedFor] = useState("");
   const [asked, ask] = useState<Asked>();
   const [applied, apply] = useState<Plan>();
+  const [open, setOpen] = useState(false);
   const rights = useRights(head.namespace, head.set);
   const containers = details?.containers || [];
   const changed = containers.filter((c) => (images.get(c.name) || c.image) !== c.image);
@@ -209,7 +210,7 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
   return (
     <Fragment>
       {applied && <Applied plan={applied} cells={cells} close={() => apply(undefined)} />}
-      <details class="foresight" open={!!foreseen}>
+      <details class="foresight" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
         <summary>What would a change do?</summary>
         <p class="hint">Enter another image or other values. The plan shows what would happen to each node, and changes nothing.</p>
         <form class="tools" onSubmit={(e) => { e.preventDefault(); void makePlan(); }}>
