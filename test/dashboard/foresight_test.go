@@ -186,3 +186,22 @@ func TestTimesOfAllWavesAfterAnApproval(t *testing.T) {
 	}
 	b.Quiet()
 }
+
+// groupHeadings is an expression for the headings of the groups of cells.
+const groupHeadings = `[...document.querySelectorAll(".group h3")].map((h) => h.innerText).join()`
+
+// choose chooses a value of the first select of the page.
+func choose(value string) chromedp.Action {
+	return chrome.Until(fmt.Sprintf(`((e) => !!e && (e.value = %q, e.dispatchEvent(new Event("change", {bubbles: true})), e.value === %[1]q))(%s)`, value, chrome.Find(".tools select")))
+}
+
+// TestAPlanByWave: while a plan is shown, nodes are grouped by its waves, also if its policy does not exist yet.
+func TestAPlanByWave(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuuuuu", set)
+	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.foresees(inWaves(`{"name": "zero", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "half", "nodes": {"count": 3}}, {"name": "rest", "nodes": {"percent": 100}}`))
+	b.Does("by wave", choose("wave"), chrome.Until(groupHeadings+` === "zero 2,half 3,rest 1"`))
+	b.Does("without the plan", chrome.Press(chrome.Named(".foresight button", "Back to now")), chrome.Until(groupHeadings+` === ""`))
+	b.Quiet()
+}

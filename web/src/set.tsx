@@ -138,13 +138,18 @@ function phaseOf(policy: Policy, phase: string): string {
   return over && phase !== "Pending" && phase !== "Passed" ? policy.phase : phase;
 }
 
+/** wavesOf are the waves by which nodes can be grouped: those of a plan that is shown, or those of now. */
+function wavesOf(head: Head, foreseen?: Foreseen): string[] {
+  return (foreseen?.plan.policy ? foreseen.plan.policy.waves.map((w) => w.name) : head.waveNames) || [];
+}
+
 /** naming returns how the group of a cell is called. */
-function naming(by: string, facets: Facet[], head: Head): (c: Cell) => string {
+function naming(by: string, facets: Facet[], head: Head, foreseen?: Foreseen): (c: Cell) => string {
   switch (by) {
     case "":
       return () => "";
     case "wave":
-      return (c) => waveOf(head, c) || "no wave";
+      return (c) => (foreseen?.plan.policy ? foreseen.waveOf.get(c.k)?.name : waveOf(head, c)) || "no wave";
     case "verdict":
       return (c) => c.v;
     case "revision":
@@ -170,10 +175,11 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select }: Fle
   const [only, setOnly] = useState<number>();
   const [zoom, setZoom] = useState<number>();
   const count = cells.size, size = zoom ?? (count > 5000 ? 12 : count > 1000 ? 14 : 22);
-  const how = chosen ?? ((zones?.values.length || 0) > 1 ? ofLabel + zone : "");
+  const waves = wavesOf(head, foreseen);
+  const how = chosen !== undefined && (chosen !== "wave" || waves.length > 0) ? chosen : (zones?.values.length || 0) > 1 ? ofLabel + zone : "";
   const sorted = useMemo(() => past ? [...past.keys()] : [...page.items.keys()].sort(collator.compare), [page.order, past]);
   const { all, shown, found } = useMemo(() => {
-    const words = filter.toLowerCase().split(/\s+/).filter(Boolean), name = naming(how, facets, head);
+    const words = filter.toLowerCase().split(/\s+/).filter(Boolean), name = naming(how, facets, head, foreseen);
     const filtered = words.length > 0 || (only !== undefined && !foreseen);
     const groupsFound = new Map<string, TileGroup>();
     let shown = 0, found = "";
@@ -194,8 +200,7 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select }: Fle
         }
       }
     }
-    const order = head.waveNames || [];
-    const place = (g: TileGroup) => (how === "wave" && order.includes(g.name) ? String(order.indexOf(g.name)).padStart(4, "0") : "~" + g.name);
+    const place = (g: TileGroup) => (how === "wave" && waves.includes(g.name) ? String(waves.indexOf(g.name)).padStart(4, "0") : "~" + g.name);
     return { all: [...groupsFound.values()].sort((a, b) => collator.compare(place(a), place(b))), shown: filtered ? shown : undefined, found: shown === 1 ? found : undefined };
   }, [past || page.version, how, filter, only, foreseen]);
   const counts = new Array<number>(8).fill(0);
@@ -209,7 +214,7 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select }: Fle
       <form class="tools" onSubmit={(e) => e.preventDefault()}>
         <label>Group by <select value={how} onChange={(e) => by(e.currentTarget.value)}>
           <option value="">nothing</option>
-          {head.waveNames && <option value="wave">wave</option>}
+          {waves.length > 0 && <option value="wave">wave</option>}
           <option value="verdict">verdict</option>
           <option value="revision">revision</option>
           {facets.length > 0 && <optgroup label="Labels of nodes">{facets.map((f) => <option key={f.key} value={ofLabel + f.key}>{f.key}</option>)}</optgroup>}

@@ -126,8 +126,12 @@ func cellOf(m *inspect.Evaluation, i int, facets []facet) cell {
 		c.NotReady = max(int64(node.Since)/1e9, 1)
 	}
 	c.Stuck = inspect.StuckBy(node, m.Plan.Verdicts[i].Kind, m.Snapshot.Set.Update) != ""
-	if i < len(m.Governance.Waves) {
-		c.Wave = m.Governance.Waves[i]
+	waves := m.Governance.Waves
+	if m.Governance.Future != nil {
+		waves = m.Governance.Future // those that the policy would give
+	}
+	if i < len(waves) {
+		c.Wave = waves[i]
 	}
 	for j := range report.Pods {
 		p := &report.Pods[j]

@@ -32,6 +32,8 @@ type Governance struct {
 	Unread error
 	// Waves contains the wave index of each node of the Snapshot, or -1 for a node without a wave; it is nil if no rollout is active.
 	Waves []int
+	// Future contains the wave index of each node in the next rollout, if none is active now; nil otherwise.
+	Future []int
 }
 
 // governor reads policies, those of each namespace once.
@@ -113,6 +115,9 @@ func (g *Governance) Govern(view *live.View) {
 	if len(g.Policies) == 1 {
 		if out.Status != nil && len(out.Status.Waves) > 0 {
 			g.Waves = WavesOf(*in, g.Policies[0].Rules)
+			if out.Status.Phase == v1alpha1.PhaseComplete {
+				g.Future = FutureWavesOf(*in, g.Policies[0].Rules)
+			}
 		}
 		g.Policies[0].Rules.Tighten(&view.Snapshot)
 	}
@@ -187,7 +192,7 @@ func WavesOf(in policy.Input, p *policy.Policy) []int {
 	}
 	for k := range bare.Waves {
 		out := policy.Decide(&in)
-		if out.Gate != nil && out.Status.Phase != v1alpha1.PhaseStalled {
+		if out.Gate != nil && out.Status != nil && out.Status.Phase != v1alpha1.PhaseStalled {
 			for i, kind := range out.Gate.Holds {
 				n := &in.Snapshot.Nodes[i]
 				if found[i] < 0 && kind == rollout.NotEvaluated && !n.Gone && (n.Fit == rollout.MustRun || n.Fit == rollout.MayStay) {
@@ -198,6 +203,22 @@ func WavesOf(in policy.Input, p *policy.Policy) []int {
 		last.Waves[k].Phase = v1alpha1.WavePassed
 	}
 	return found
+}
+
+// future is the name of a revision that does not exist yet.
+const future = "future"
+
+// FutureWavesOf returns the wave of each node in a rollout of another revision that would begin now, -1 for none.
+func FutureWavesOf(in policy.Input, p *policy.Policy) []int {
+	s, next := *in.Snapshot, rollout.Revision{Name: future}
+	for i := range s.Revisions {
+		next.Number = max(next.Number, s.Revisions[i].Number+1)
+	}
+	s.Revisions = append(slices.Clone(s.Revisions), next)
+	s.Set.Update = len(s.Revisions) - 1
+	in.Snapshot, in.Generation = &s, in.Generation+1
+	in.Revisions = append(slices.Clone(in.Revisions), policy.Revision{Name: future, Digest: future, Same: s.Set.Update})
+	return WavesOf(in, p)
 }
 
 // WavesBefore returns for each wave what the last status has of the rollout that is decided about: the phase, and the nodes on which the update has begun, which keep
