@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 
+	"everynode.dev/everynode/internal/testing/fakecluster"
 	"everynode.dev/everynode/test/chrome"
 )
 
@@ -71,5 +72,25 @@ func TestADecisionAfterNodesAreGone(t *testing.T) {
 		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "Rolling"}]`)
 	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(shows(".blocking", "with the decision Promote")),
 		chrome.Until(`["promote", "reject"].every((verb) => [...document.querySelectorAll(".actions > button")].some((e) => e.innerText === verb))`))
+	b.Quiet()
+}
+
+// TestAnEstimateOfAnEarlierPhase goes away when the phase has changed.
+func TestAnEstimateOfAnEarlierPhase(t *testing.T) {
+	b := browse(t)
+	r, begun := fakecluster.Roll{Name: set, Advanced: true, Letters: "uuo"}, time.Now()
+	cluster := fakecluster.New(t, r.Objects(t)...)
+	cluster.Options.Now = func() time.Time { return fakecluster.Now().Add(time.Since(begun)) } // policies are read again after a time
+	const waves = `{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}`
+	governed(t, cluster, waves, `"phase": "WaitingForApproval", "wave": "canary", "next": {"action": "Approve"}, "waves": [
+		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "WaitingForApproval"}, {"name": "remaining", "nodes": 1, "phase": "Pending"}]`)
+	watched := cluster.Watched("pods")
+	address := serve(t.Context(), t, cluster)
+	<-watched
+	b.Does("an estimate", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Named("section button", "Estimate the times")),
+		chrome.Until(shows("[data-estimate]", "estimate: ")))
+	governed(t, cluster, waves, `"phase": "Rolling", "wave": "remaining", "waves": [
+		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "Passed"}, {"name": "remaining", "nodes": 1, "phase": "Rolling"}]`)
+	b.Does("the next phase", chrome.Until(shows(".waves .active", "remaining")), chrome.Until(chrome.Count("[data-estimate]")+" === 0 && "+shows("main", "The rollout has changed since the estimate")))
 	b.Quiet()
 }

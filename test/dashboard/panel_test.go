@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -17,13 +18,17 @@ import (
 	"everynode.dev/everynode/test/chrome"
 )
 
-// governed creates a rollout policy for the imaginary set, with these waves, and with what a manager has reported of it.
+// governed stores a rollout policy for the imaginary set, with these waves, and with what a manager has reported of it.
 func governed(t *testing.T, cluster *fakecluster.Cluster, waves, reported string) {
 	t.Helper()
 	policy := fakecluster.Object(t, strings.TrimSuffix(inWaves(waves), "}")+`, "status": {"sets": [{"apiVersion": "apps.kruise.io/v1beta1", "name": "`+set+`", "enforcement": "Full",
 		"targetRevision": "`+set+`-`+fakecluster.NewHash+`", "targetNumber": 2, "committedRevision": "`+set+`-`+fakecluster.OldHash+`", `+reported+`}]}}`)
 	policies := cluster.Dynamic.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.ResourcePolicies)).Namespace("default")
-	if _, err := policies.Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
+	_, err := policies.Create(t.Context(), policy, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = policies.Update(t.Context(), policy, metav1.UpdateOptions{})
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }

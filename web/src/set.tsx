@@ -346,8 +346,8 @@ function Explanation({ of: e, as }: { of: Explained; as: string }) {
   );
 }
 
-/** Estimate is a plan of what is left, and when it was made, in milliseconds since 1970. */
-interface Estimate { plan?: Plan; at: number; error?: string }
+/** Estimate is a plan of what is left, when it was made, in milliseconds since 1970, and of which state of the rollout. */
+interface Estimate { plan?: Plan; at: number; error?: string; state: string }
 
 /** estimated says when a wave begins and ends, as a plan foresees it; empty if it is finished. */
 function estimated(wave: string, e: Estimate): string {
@@ -366,11 +366,14 @@ function estimated(wave: string, e: Estimate): string {
 /** Waves is the timeline of a policy. */
 function Waves({ head, policy, details }: { head: Head; policy: Policy; details?: Details }) {
   const spec = details?.policy;
-  const [estimate, setEstimate] = useState<Estimate>();
+  const [made, setEstimate] = useState<Estimate>();
   const [busy, setBusy] = useState(false);
+  // An estimate is of a state of the rollout: it goes away when a wave, an approval or the policy has changed since.
+  const state = JSON.stringify([head.revision, policy.phase, policy.wave, (policy.waves || []).map((w) => [w.name, w.phase, w.nodes, w.approval]), spec]);
+  const estimate = made?.state === state ? made : undefined;
   const ask = () => {
     setBusy(true);
-    run(head, { verb: "plan" }).then((o) => setEstimate({ plan: o.data, at: Date.now(), error: o.error }), (e: Error) => setEstimate({ at: Date.now(), error: e.message }))
+    run(head, { verb: "plan" }).then((o) => setEstimate({ plan: o.data, at: Date.now(), error: o.error, state }), (e: Error) => setEstimate({ at: Date.now(), error: e.message, state }))
       .finally(() => setBusy(false));
   };
   return (
@@ -399,6 +402,7 @@ function Waves({ head, policy, details }: { head: Head; policy: Policy; details?
       </ol>
       {policy.decisions && <ul class="plain" aria-label="Decisions">{policy.decisions.map((d) => <li key={d.approval}><bdi>{d.text}</bdi></li>)}</ul>}
       {(policy.waves || []).length > 0 && <p><button type="button" disabled={busy} onClick={ask}>{busy ? "Estimating …" : "Estimate the times"}</button>
+        {made && !estimate && !busy && <span role="status"> The rollout has changed since the estimate of {wall(made.at)}.</span>}
         {estimate?.plan && <span role="status"> Estimated at {wall(estimate.at)}: {estimate.plan.unfinished ? `${estimate.plan.unfinished} nodes do not finish` : `it takes ${lasts(estimate.plan)}`}{estimate.plan.policy?.holds ? "; " + estimate.plan.policy.holds : ""}.</span>}</p>}
       {estimate?.error && <p class="warning" role="alert">{estimate.error}</p>}
       {spec?.windows && <p>Windows: {spec.windows.map((w) => `${w.schedule} for ${w.duration} (${w.timeZone || "UTC"})`).join("; ")}</p>}
