@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	corev1 "k8s.io/api/core/v1"
@@ -65,5 +66,15 @@ func TestAProxyThatRefusesOnce(t *testing.T) {
 	b.Does("a refusal", chromedp.Evaluate("refused = true; sever()", nil), chrome.Until(shows("main [role=status]", "Not up to date: the status of the answer is 401")))
 	changePod(t, cluster, 0, corev1.ConditionFalse)
 	b.Does("an answer", chromedp.Evaluate("refused = false", nil), chrome.Until(chrome.Count(".cell.g1")+" === 2"), chrome.Until("!"+shows("main [role=status]", "Not up to date")))
+	b.Quiet()
+}
+
+// TestAnotherTokenInAnOpenTab: the URL of a dashboard that was started again works in the tab of the earlier one, where only the fragment of the address changes.
+func TestAnotherTokenInAnOpenTab(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuu", set)
+	_, token, _ := strings.Cut(address, "#")
+	b.Does("the list", log.Enable(), chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"), network.ClearBrowserCookies(), chromedp.Evaluate(`window.earlier = true; location.hash = "`+token+`"; null`, nil),
+		chrome.Until(`!window.earlier && location.hash === "#/" && `+chrome.Count("table.sets a")+" === 1"))
 	b.Quiet()
 }

@@ -90,7 +90,12 @@ function Shell() {
       const text = error instanceof Failure ? error.message : "there is no connection to the dashboard; is it still running?";
       setState(text);
     });
-    return () => removeEventListener(asks, ask);
+    const again = () => location.hash.startsWith("#token=") && location.reload(); // the URL of a dashboard that was started again: nothing of the earlier session stays in the page
+    addEventListener("hashchange", again);
+    return () => {
+      removeEventListener(asks, ask);
+      removeEventListener("hashchange", again);
+    };
   }, []);
   return (
     <div>
