@@ -133,7 +133,7 @@ export function PlanLegend({ of: f, cells }: { of: Foreseen; cells: Map<string, 
 export function PlanPanel({ node, of: f, close }: { node: string; of: Foreseen; close: () => void }) {
   const n = f.byNode.get(node), wave = f.waveOf.get(node), look = n && stageOf(f, n), when = n && whenOf(f.plan, n, wave);
   return (
-    <aside class="panel" aria-label={"Node " + node}>
+    <aside class="panel node" aria-label={"Node " + node}>
       <p class="right"><button type="button" onClick={close}>Close</button></p>
       <h3><a href={nodePath(node)}>{node}</a> in the plan</h3>
       {n && look ? <Fragment>
@@ -143,6 +143,16 @@ export function PlanPanel({ node, of: f, close }: { node: string; of: Foreseen; 
       </Fragment> : <p>The node is not in the plan.</p>}
     </aside>
   );
+}
+
+/** PlanPlayer plays a plan over the picture; none if the plan updates no node. */
+export function PlanPlayer({ of: f, show }: { of: Foreseen; show: (f?: Foreseen) => void }) {
+  const total = Math.max(0, ...f.plan.nodes.map((n) => seconds(n.end) ?? seconds(n.start) ?? 0));
+  return total > 0 ? (
+    <Player from={0} to={total} at={f.at < 0 ? total : f.at} says={f.at < 0 ? "the verdicts" : moment(f)} move={(at) => show({ ...f, at })}>
+      {f.at >= 0 && <button type="button" onClick={() => show({ ...f, at: -1 })}>Verdicts</button>}
+    </Player>
+  ) : null;
 }
 
 /** mostPolicy is the maximum size of a rollout policy in bytes, as the server checks it. */
@@ -179,7 +189,6 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
     flags.policy = policy;
   }
   const inputs = JSON.stringify(flags), outdated = planned !== inputs;
-  const total = foreseen ? Math.max(0, ...foreseen.plan.nodes.map((n) => seconds(n.end) ?? seconds(n.start) ?? 0)) : 0;
   const makePlan = async () => {
     setBusy(true);
     setProblem("");
@@ -238,10 +247,6 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
             {foreseen.plan.policy && <ul class="plain">{foreseen.plan.policy.waves.map((w) => (
               <li key={w.name}>wave {w.name}: {w.nodes.length} nodes{w.completed ? ", complete" : w.begun ? ", begun" : w.start ? `, starts ${within(foreseen.plan, w.start, w)}` : ""}{w.end ? `, ends ${within(foreseen.plan, w.end, w)}` : ""}{w.approval ? ", then needs an approval" : ""}</li>
             ))}</ul>}
-            {total > 0 && <Player from={0} to={total} at={foreseen.at < 0 ? total : foreseen.at} says={foreseen.at < 0 ? "the verdicts" : moment(foreseen)}
-              move={(at) => show({ ...foreseen, at })}>
-              {foreseen.at >= 0 && <button type="button" onClick={() => show({ ...foreseen, at: -1 })}>Verdicts</button>}
-            </Player>}
             {line && <p class="line"><code>{line}</code>
               {planned.includes('"policy":') && <> <button type="button" onClick={() => save("policy.yaml", JSON.parse(planned).policy)}>Save policy.yaml</button></>}</p>}
             <p><button type="button" class="main" disabled={busy || !rights || !!denied || outdated} title={denied && "You may not do that: " + denied}

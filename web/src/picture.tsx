@@ -27,6 +27,16 @@ export function Picture(p: PictureProps) {
   return count > mostButtons ? <Drawing {...p} /> : <Buttons {...p} />;
 }
 
+/** reveal scrolls a chosen cell into the part of the window that neither the legend above nor the panel below covers. Its edges are those in the window. */
+function reveal(top: number, bottom: number): void {
+  const above = document.querySelector(".steer")?.getBoundingClientRect().height || 0, below = innerHeight * 0.5; // the panel has less than the other half
+  if (bottom > below) {
+    window.scrollBy(0, bottom - below);
+  } else if (top < above) {
+    window.scrollBy(0, top - above);
+  }
+}
+
 class Button extends Component<{ tile: Tile; dim: boolean; size: number; selected: boolean; inOrder: boolean; choose: (key: string) => void }> {
   shouldComponentUpdate(next: this["props"]) {
     const now = this.props;
@@ -59,8 +69,15 @@ function Buttons({ groups: all, size, selected, choose }: PictureProps) {
     }
   };
   const stop = all.some((g) => g.tiles.some((t) => t.key === selected)) ? selected : all.find((g) => g.tiles.length > 0)?.tiles[0].key;
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const area = box.current!.querySelector(".chosen")?.getBoundingClientRect();
+    if (area) {
+      reveal(area.top, area.bottom);
+    }
+  }, [selected]);
   return (
-    <div class="picture" data-picture="buttons" onKeyDown={walk}>
+    <div class="picture" data-picture="buttons" ref={box} onKeyDown={walk}>
       {all.map((group) => (
         <section key={group.name} class="group" aria-label={group.name || "nodes"}>
           {group.name && <h3>{group.name} <small>{group.tiles.length}</small></h3>}
@@ -115,6 +132,12 @@ function Drawing({ groups: all, size, selected, choose }: PictureProps) {
     });
     return () => cancelAnimationFrame(frame);
   }, [layout, scheme, at?.index, chosen]);
+  useEffect(() => {
+    if (chosen >= 0) {
+      const top = canvas.current!.getBoundingClientRect().top + layout.places[chosen].y;
+      reveal(top, top + size);
+    }
+  }, [selected]);
   const find = (e: MouseEvent) => {
     const area = canvas.current!.getBoundingClientRect(), x = e.clientX - area.left, y = e.clientY - area.top;
     const band = layout.bands.findLast((b) => y >= b.y);

@@ -2,10 +2,10 @@
 
 // One set: the fleet as a picture, and what else there is to know of it.
 
-import { Fragment, h } from "preact";
+import { ComponentChildren, Fragment, h } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { query, read, useStream } from "./api";
-import { Foreseen, Foresight, Plan, PlanLegend, PlanPanel, approvals, lasts, lookOf, within } from "./foresight";
+import { Foreseen, Foresight, Plan, PlanLegend, PlanPanel, PlanPlayer, approvals, lasts, lookOf, within } from "./foresight";
 import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, collator, groupOf, groups, moment, nodePath, notReady, reasonOf, seconds, span, wall } from "./model";
 import { Pods } from "./node";
 import { Badge, Bar, Conditions, Table, Warnings } from "./parts";
@@ -25,6 +25,10 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
   const [selected, select] = useState<string>();
   const head: Head | undefined = page.parts.head, details: Details | undefined = page.parts.details, revisions: Revision[] = page.parts.revisions || [];
   const title = namespace + "/" + set;
+  const showPast = (r?: Replayed) => {
+    foresee(undefined);
+    replay(r);
+  };
   const past = useMemo(() => replayed?.replay.cells(replayed.at), [replayed]);
   if (!head || head.missing) {
     return (
@@ -44,11 +48,15 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
       <Summary head={head} details={details} revisions={revisions} />
       <Actions head={head} details={details} />
       <Foresight head={head} details={details} cells={page.items} foreseen={foreseen} show={(f) => { replay(undefined); foresee(f); }} />
-      <Playback head={head} live={page.items} replayed={replayed} show={(r) => { foresee(undefined); replay(r); }} />
-      <Fleet page={page} head={head} facets={page.parts.facets || []} foreseen={foreseen} past={past} at={replayed?.at} selected={selected} select={select} />
-      {selected && (past && replayed ? <PastPanel node={selected} cell={past.get(selected)} at={replayed.at} close={() => select(undefined)} />
-        : foreseen ? <PlanPanel node={selected} of={foreseen} close={() => select(undefined)} />
-        : <Panel key={selected} head={head} node={selected} cell={page.items.get(selected)} close={() => select(undefined)} />)}
+      {!replayed && <Playback head={head} live={page.items} show={showPast} />}
+      <div>
+        <Fleet page={page} head={head} facets={page.parts.facets || []} foreseen={foreseen} past={past} at={replayed?.at} selected={selected} select={select}>
+          {replayed ? <Playback head={head} live={page.items} replayed={replayed} show={showPast} /> : foreseen && <PlanPlayer of={foreseen} show={foresee} />}
+        </Fleet>
+        {selected && (past && replayed ? <PastPanel node={selected} cell={past.get(selected)} at={replayed.at} close={() => select(undefined)} />
+          : foreseen ? <PlanPanel node={selected} of={foreseen} close={() => select(undefined)} />
+          : <Panel key={selected} head={head} node={selected} cell={page.items.get(selected)} close={() => select(undefined)} />)}
+      </div>
       {head.policy && <Waves head={head} policy={head.policy} details={details} />}
       <h2>Revisions</h2>
       <Revisions head={head} all={revisions} />
@@ -162,12 +170,13 @@ function naming(by: string, facets: Facet[], head: Head, foreseen?: Foreseen): (
   };
 }
 
-/** FleetProps: past are the cells of the time at, if that is not now. */
+/** FleetProps: past are the cells of the time at, if that is not now. children move the time that is shown: they stay visible with the legend, however large the picture is. */
 interface FleetProps {
+  children: ComponentChildren;
   page: ReturnType<typeof useStream<Cell>>; head: Head; facets: Facet[]; foreseen?: Foreseen; past?: Map<string, Cell>; at?: number; selected?: string; select: (k?: string) => void;
 }
 
-function Fleet({ page, head, facets, foreseen, past, at, selected, select }: FleetProps) {
+function Fleet({ page, head, facets, foreseen, past, at, selected, select, children }: FleetProps) {
   const cells = past || page.items;
   const zones = facets.find((f) => f.key === zone);
   const [chosen, by] = useState<string>();
@@ -225,13 +234,16 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select }: Fle
       </form>
       {found && cells.get(found) ? <p class="found" role="status">{tileOf(cells.get(found)!, foreseen).says()}.</p>
         : <p class="hint">Choose a node, or type its name, to see why it waits.</p>}
-      {foreseen ? <PlanLegend of={foreseen} cells={cells} /> : <div class="legend" role="group" aria-label="Show only">
-        {[...groups, { name: "node not ready", glyph: notReady }].map((g, i) => counts[i] > 0 && (
-          <button key={g.name} type="button" aria-pressed={only === i} onClick={() => setOnly(only === i ? undefined : i)}>
-            <span class={"mark " + (i === 7 ? "x" : "g" + i)} aria-hidden="true">{g.glyph}</span> {g.name} {counts[i]}
-          </button>
-        ))}
-      </div>}
+      <div class="steer">
+        {children}
+        {foreseen ? <PlanLegend of={foreseen} cells={cells} /> : <div class="legend" role="group" aria-label="Show only">
+          {[...groups, { name: "node not ready", glyph: notReady }].map((g, i) => counts[i] > 0 && (
+            <button key={g.name} type="button" aria-pressed={only === i} onClick={() => setOnly(only === i ? undefined : i)}>
+              <span class={"mark " + (i === 7 ? "x" : "g" + i)} aria-hidden="true">{g.glyph}</span> {g.name} {counts[i]}
+            </button>
+          ))}
+        </div>}
+      </div>
       <Picture groups={all} size={size} selected={selected} choose={(k) => select(k === selected ? undefined : k)} />
     </section>
   );
@@ -296,7 +308,7 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
   }, [node, state]);
   const outcome = why?.outcome, next = !current ? "reading …" : outcome?.error ? "not known: " + outcome.error : nextOf(head, cell, outcome?.data);
   return (
-    <aside class="panel" aria-label={"Node " + node}>
+    <aside class="panel node" aria-label={"Node " + node}>
       <p class="right"><button type="button" onClick={close}>Close</button></p>
       <h3><a href={nodePath(node)}>{node}</a></h3>
       {cell ? <p><span class={"mark g" + groupOf(cell.v)} aria-hidden="true">{groups[groupOf(cell.v)].glyph}</span> <b>{cell.v}</b>: <bdi>{reasonOf(cell)}</bdi>.
@@ -323,7 +335,7 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
 /** PastPanel is about one node of the picture at a time in the past: the rest is not recorded. */
 function PastPanel({ node, cell, at, close }: { node: string; cell?: Cell; at: number; close: () => void }) {
   return (
-    <aside class="panel" aria-label={"Node " + node}>
+    <aside class="panel node" aria-label={"Node " + node}>
       <p class="right"><button type="button" onClick={close}>Close</button></p>
       <h3>{node} at {wall(at)}</h3>
       <p>{cell ? says(cell) + "." : "The set did not concern the node."}</p>
