@@ -56,7 +56,7 @@ class Button extends Component<{ tile: Tile; dim: boolean; size: number; selecte
 /** Buttons are one stop of the Tab key; the arrow keys go from one to the next. */
 function Buttons({ groups: all, size, selected, choose }: PictureProps) {
   const walk = (e: KeyboardEvent) => {
-    const steps: Record<string, number> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+    const steps: Record<string, number> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -Infinity, End: Infinity };
     const step = steps[e.key];
     if (!step) {
       return;
@@ -152,7 +152,7 @@ function Drawing({ groups: all, size, selected, choose }: PictureProps) {
     setAt(index < 0 ? undefined : { index, x: e.clientX - area.left, y: e.clientY - area.top });
   };
   const walk = (e: KeyboardEvent) => {
-    const steps: Record<string, number> = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: layout.columns, ArrowUp: -layout.columns };
+    const steps: Record<string, number> = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: layout.columns, ArrowUp: -layout.columns, Home: -Infinity, End: Infinity };
     const last = layout.places.length - 1, now = Math.min(at?.index ?? Math.max(chosen, 0), last); // cells may have gone since
     if (e.key === "Enter" || e.key === " ") {
       e.preventDefault();

@@ -29,6 +29,21 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
     foresee(undefined);
     replay(r);
   };
+  const close = () => {
+    select(undefined);
+    (document.querySelector<HTMLElement>(`.cell[data-node="${CSS.escape(selected!)}"]`) ?? document.querySelector<HTMLElement>(".picture canvas"))?.focus({ preventScroll: true });
+  };
+  useEffect(() => {
+    const key = (e: KeyboardEvent) => {
+      if (e.key === "Escape" && !document.querySelector("dialog[open]") && !(e.target as HTMLElement).matches("input, select, textarea")) {
+        close();
+      }
+    };
+    if (selected) {
+      addEventListener("keydown", key);
+    }
+    return () => removeEventListener("keydown", key);
+  }, [selected]);
   const past = useMemo(() => replayed?.replay.cells(replayed.at), [replayed]);
   if (!head || head.missing) {
     return (
@@ -53,9 +68,9 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
         <Fleet page={page} head={head} facets={page.parts.facets || []} foreseen={foreseen} past={past} at={replayed?.at} selected={selected} select={select}>
           {replayed ? <Playback head={head} live={page.items} replayed={replayed} show={showPast} /> : foreseen && <PlanPlayer of={foreseen} show={foresee} />}
         </Fleet>
-        {selected && (past && replayed ? <PastPanel node={selected} cell={past.get(selected)} at={replayed.at} close={() => select(undefined)} />
-          : foreseen ? <PlanPanel node={selected} of={foreseen} close={() => select(undefined)} />
-          : <Panel key={selected} head={head} node={selected} cell={page.items.get(selected)} close={() => select(undefined)} />)}
+        {selected && (past && replayed ? <PastPanel node={selected} cell={past.get(selected)} at={replayed.at} close={close} />
+          : foreseen ? <PlanPanel node={selected} of={foreseen} close={close} />
+          : <Panel key={selected} head={head} node={selected} cell={page.items.get(selected)} close={close} />)}
       </div>
       {head.policy && <Waves head={head} policy={head.policy} details={details} />}
       <h2>Revisions</h2>

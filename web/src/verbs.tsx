@@ -124,8 +124,12 @@ function offered(head: Head, details?: Details): string[] {
   } else if (head.policy?.blocking?.some((b) => b.reason === nodesGone)) {
     verbs.push("promote", "reject");
   }
-  return [...verbs, "set-image", "restart", "undo"];
+  verbs.push("set-image", "restart", "undo");
+  return [...verbs.filter((v) => !dangerous.includes(v)), ...verbs.filter((v) => dangerous.includes(v))];
 }
+
+/** dangerous are the verbs that end pods that work, or work that is not done. Their buttons look like that, and come last. */
+const dangerous = ["reject", "restart", "undo", "release"];
 
 /** waitsForHook is the verdict of a node whose pod waits for a preDelete hook. */
 export const waitsForHook = "wait-hook";
@@ -147,7 +151,7 @@ export function Actions({ head, details }: { head: Head; details?: Details }) {
       {verbs.map((verb) => {
         const denied = deniedFor(verb, rights, details);
         return (
-          <button type="button" key={verb} disabled={!rights || !!denied} title={denied ? "You may not do that: " + denied : says[verb]} 
+          <button type="button" key={verb} class={dangerous.includes(verb) ? "danger" : ""} disabled={!rights || !!denied} title={denied ? "You may not do that: " + denied : says[verb]}
             onClick={() => ask(verb === "release" ? { verb, flags: { all: "true" } } : { verb })}>
             {verb}
           </button>
@@ -263,7 +267,7 @@ export function Confirm({ head, asked, value, close, again, after }: ConfirmProp
         {asked.plan && <> <button type="button" onClick={() => save("plan.json", JSON.stringify(asked.plan))}>Save plan.json</button></>}</p>}
       <p class="buttons">
         {stale && again && <button type="button" class="main" onClick={() => { dialog.current!.close(); again(); }}>Show the new plan</button>}
-        {!done && !stale && <button type="button" class="main" disabled={busy || !trial || !!trial.outcome.error} onClick={() => confirm(trial!)}>{asked.verb} {head.set}</button>}
+        {!done && !stale && <button type="button" class={dangerous.includes(asked.verb) ? "main danger" : "main"} disabled={busy || !trial || !!trial.outcome.error} onClick={() => confirm(trial!)}>{asked.verb} {head.set}</button>}
         <button type="button" onClick={() => dialog.current!.close()}>{done ? "Close" : "Cancel"}</button>
       </p>
     </dialog>
