@@ -94,3 +94,30 @@ func TestAnEstimateOfAnEarlierPhase(t *testing.T) {
 	b.Does("the next phase", chrome.Until(shows(".waves .active", "remaining")), chrome.Until(chrome.Count("[data-estimate]")+" === 0 && "+shows("main", "The rollout has changed since the estimate")))
 	b.Quiet()
 }
+
+// TestWhatAnActionDoesToNodes: a dialog names the nodes that follow, and a button that would do nothing is disabled with the reason.
+func TestWhatAnActionDoesToNodes(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "uuo", set)
+	governed(t, cluster, `{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}`, `"phase": "WaitingForApproval", "wave": "canary", "next": {"action": "Approve"}, "waves": [
+		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "WaitingForApproval"}, {"name": "remaining", "nodes": 1, "updated": 0, "available": 0, "phase": "Pending"}]`)
+	b.Does("the actions", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(shows(".actions .use", "It waits for a user: approve or reject.")),
+		chrome.Until(chrome.Named(".actions > button", "promote")+".disabled"), chrome.Until(`document.querySelector(".denied li")?.textContent === "promote: no wave soaks now"`))
+	b.Does("an approval", chrome.Press(chrome.Named(".actions > button", "approve")), chrome.Until(`/^1 node of the wave remaining can begin, at most \d+ nodes? at a time\.$/.test(document.querySelector("dialog [data-effect]")?.innerText)`))
+	b.accessible("an approval")
+	b.Does("a way back", chrome.Press(chrome.Named("dialog .buttons button", "Cancel")), chrome.Press(chrome.Named("td button", "undo to 1")),
+		chrome.Until(shows("dialog [data-effect]", "2 nodes get revision 1 (registry.example/agent:1) instead of revision 2 (registry.example/agent:2), at most ")))
+	b.Quiet()
+}
+
+// TestWhatAPlanDoesToNodes: the dialog in which a plan is applied names the images, the nodes and the time; a plan without an edit cannot be applied.
+func TestWhatAPlanDoesToNodes(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuuuuu", set)
+	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a plan without an edit", chrome.Press(chrome.Find(".foresight summary")), chrome.Press(chrome.Find(".foresight button[type=submit]")),
+		chrome.Until(shows("[data-plan]", "there is nothing to apply")), chrome.Until(chrome.Find("[data-plan] button.main")+".disabled"))
+	b.Does("another image", chrome.Enter(".foresight input.wide", "registry.example/agent:3"), chrome.Press(chrome.Find(".foresight button[type=submit]")), chrome.Press(chrome.Find("[data-plan] button.main")),
+		chrome.Until(`/^Image of agent: registry.example\/agent:2 → registry.example\/agent:3. 6 nodes: 6 recreate; it takes \S+/.test(document.querySelector("dialog [data-effect]")?.innerText)`))
+	b.Quiet()
+}

@@ -26,7 +26,12 @@ func governed(t *testing.T, cluster *fakecluster.Cluster, waves, reported string
 	policies := cluster.Dynamic.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.ResourcePolicies)).Namespace("default")
 	_, err := policies.Create(t.Context(), policy, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		_, err = policies.Update(t.Context(), policy, metav1.UpdateOptions{})
+		before, getErr := policies.Get(t.Context(), policy.GetName(), metav1.GetOptions{})
+		if getErr != nil {
+			t.Fatal(getErr)
+		}
+		before.Object["spec"], before.Object["status"] = policy.Object["spec"], policy.Object["status"]
+		_, err = policies.Update(t.Context(), before, metav1.UpdateOptions{})
 	}
 	if err != nil {
 		t.Fatal(err)

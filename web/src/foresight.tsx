@@ -84,6 +84,11 @@ export function lasts({ estimate: e, policy }: Plan): string {
   return interval(e.low, e.high) + soak + (policy?.waves.some((w) => w.approval) ? " and the time until approvals" : "");
 }
 
+/** counted counts the nodes of a plan by verdict. */
+function counted({ nodes, counts }: Plan): string {
+  return `${nodes.length} ${nodes.length === 1 ? "node" : "nodes"}: ${Object.entries(counts).map(([v, n]) => `${n} ${v}`).join(", ")}`;
+}
+
 /** Look is how a node looks in a plan. name is what that means. */
 interface Look { tone: string; glyph: string; name: string }
 
@@ -169,7 +174,7 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
   const [line, setLine] = useState("");
   const [busy, setBusy] = useState(false);
   const [planned, plannedFor] = useState("");
-  const [asked, ask] = useState<Asked>();
+  const [asked, ask] = useState<{ request: Asked; effect: string }>();
   const [applied, apply] = useState<Plan>();
   const [open, setOpen] = useState(false);
   const rights = useRights(head.namespace, head.set);
@@ -214,6 +219,13 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
     }
     setBusy(false);
   };
+  const idle = foreseen && planned && Object.entries(JSON.parse(planned)).every(([flag, value]) => flag === "policy" && head.policy && value === details?.policyText)
+    ? "The plan makes no edit: there is nothing to apply." : "";
+  const effect = (plan: Plan) => [
+    ...changed.map((c) => `Image of ${c.name}: ${c.image} → ${images.get(c.name)}.`), flags.partition && `Partition: ${details?.partition || 0} → ${flags.partition}.`,
+    flags.selector !== undefined && `Canary: ${details?.selector || "all nodes"} → ${flags.selector || "all nodes"}.`, flags.policy && "It stores the rollout policy first.",
+    counted(plan) + (plan.nodes.some((n) => n.start) ? `; it takes ${lasts(plan)}` : "") + ".",
+  ].filter(Boolean).join(" ");
   const edits = Object.keys(flags), ofPolicy = head.policy ? "right:change-policy" : "right:create-policy";
   const denied = (edits.some((f) => f !== "policy") && rights?.apply) || (policy !== undefined && rights?.[ofPolicy]) || "";
   return (
@@ -249,14 +261,15 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
             ))}</ul>}
             {line && <p class="line"><code>{line}</code>
               {planned.includes('"policy":') && <> <button type="button" onClick={() => save("policy.yaml", JSON.parse(planned).policy)}>Save policy.yaml</button></>}</p>}
-            <p><button type="button" class="main" disabled={busy || !rights || !!denied || outdated} title={denied && "You may not do that: " + denied}
-              onClick={() => ask({ verb: "apply", flags: JSON.parse(planned), plan: foreseen.raw })}>Apply this plan …</button>
+            <p><button type="button" class="main" disabled={busy || !rights || !!denied || outdated || !!idle} title={denied && "You may not do that: " + denied}
+              onClick={() => ask({ request: { verb: "apply", flags: JSON.parse(planned), plan: foreseen.raw }, effect: effect(foreseen.plan) })}>Apply this plan …</button>
               {denied && <span class="denied"> You may not do that: {denied}</span>}
+              {idle && " " + idle}
               {outdated && " The plan is for other values than those above: show it again."}</p>
           </div>
         )}
       </details>
-      {asked && <Confirm head={head} asked={asked} close={() => ask(undefined)} again={() => void makePlan()} after={() => { apply(foreseen?.plan); show(undefined); }} />}
+      {asked && <Confirm head={head} asked={asked.request} effect={asked.effect} close={() => ask(undefined)} again={() => void makePlan()} after={() => { apply(foreseen?.plan); show(undefined); }} />}
     </Fragment>
   );
 }

@@ -445,6 +445,11 @@ function Revisions({ head, all }: { head: Head; all: Revision[] }) {
   const show = (from: number, to: number) => {
     run(head, { verb: "diff", arguments: [String(from), String(to)] }).then(setDiff, (e: Error) => setDiff({ line: "", error: e.message }));
   };
+  const returning = (number: number) => {
+    const to = all.find((r) => r.number === number), from = all.find((r) => r.current), images = (r?: Revision) => (r?.images || []).join(", ");
+    const pods = Math.max(0, head.desired - (to?.pods || 0));
+    return `${pods} ${pods === 1 ? "node gets" : "nodes get"} revision ${number} (${images(to)}) instead of revision ${from?.number} (${images(from)}), at most ${head.budget.limit} at a time.`;
+  };
   const state = (r: Revision) => [
     r.current && "wanted", r.name === head.policy?.committedRevision && "committed", r.name === head.policy?.rejectedRevision && "rejected", r.failed && "failed: " + r.failed,
     r.marked && "has a mark of a failure that no policy confirms: " + r.marked,
@@ -461,7 +466,7 @@ function Revisions({ head, all }: { head: Head; all: Revision[] }) {
           </tr>
         ))}
       </Table>
-      {back !== undefined && <Confirm head={head} asked={{ verb: "undo", flags: { "to-revision": String(back) } }} close={() => goBack(undefined)} />}
+      {back !== undefined && <Confirm head={head} asked={{ verb: "undo", flags: { "to-revision": String(back) } }} effect={returning(back)} close={() => goBack(undefined)} />}
       {diff?.error && <p class="warning">{diff.error}</p>}
       {diff?.data && <pre class="diff">{String(diff.data.diff || "They do not differ.").split("\n").map((text, i) => (
         <span key={i} class={text.startsWith("+") ? "added" : text.startsWith("-") ? "removed" : ""}>{text + "\n"}</span>

@@ -142,23 +142,108 @@ function deniedFor(verb: string, rights: Record<string, string> = {}, details?: 
   return rights[verb] || "";
 }
 
+/** idleFor is why a verb would do nothing now; empty if it does something. */
+function idleFor(verb: string, head: Head): string {
+  const waves = head.policy?.waves || [], rejected = head.policy?.phase === "Rejected";
+  switch (verb) {
+    case "approve":
+      return rejected ? "the revision was rejected" : waves.some((w) => w.phase === "WaitingForApproval") ? "" : "no wave waits for an approval now";
+    case "promote":
+      return rejected ? "the revision was rejected" : waves.some((w) => w.phase === "Soaking") || head.policy?.blocking?.some((b) => b.reason === nodesGone) ? "" : "no wave soaks now";
+    case "reject":
+      return rejected ? "the revision was rejected already" : "";
+  }
+  return "";
+}
+
+/** wanted are the verbs with which a user lets a rollout go on that waits for one. */
+function wanted(head: Head, details?: Details): string[] {
+  const phase = head.policy?.phase;
+  switch (true) {
+    case details?.paused || details?.policy?.suspend:
+      return ["resume"];
+    case head.policy?.waves?.some((w) => w.phase === "WaitingForApproval") && phase !== "Rejected":
+      return ["approve", "reject"];
+    case phase === "Failed":
+      return ["retry", "undo"];
+    case phase === "Rejected":
+      return ["undo"];
+    case head.policy?.blocking?.some((b) => b.reason === nodesGone):
+      return ["promote", "reject"];
+    case head.verdicts?.some((v) => v.verdict === waitsForHook):
+      return ["release"];
+  }
+  return [];
+}
+
+/** effectOf is what a verb does to nodes, as far as the page knows it; empty if that depends on what is entered. */
+export function effectOf(verb: string, head: Head, details?: Details): string {
+  const waves = head.policy?.waves || [], left = Math.max(0, head.desired - head.updated), pace = `at most ${nodes(head.budget.limit)} at a time`;
+  const follows = (phase: string) => {
+    const at = waves.findIndex((w) => w.phase === phase), next = at < 0 ? undefined : waves[at + 1];
+    const gated = verb === "promote" && details?.policy?.waves?.find((w) => w.name === waves[at]?.name)?.after?.some((g) => g.type === "Approval");
+    return next && `${gated ? "After its approval, " : ""}${nodes(next.nodes - next.updated)} of the wave ${next.name} can begin, ${pace}${at + 2 < waves.length ? "; the waves after it follow" : ""}.`;
+  };
+  switch (verb) {
+    case "approve":
+      return follows("WaitingForApproval") || "No wave follows.";
+    case "promote":
+      return follows("Soaking") || "";
+    case "reject":
+      return `${nodes(left)} without this revision do not get it; ${nodes(head.updated)} with it keep it until you undo it.`;
+    case "retry":
+      return `${nodes(left)} without this revision can get it, ${pace}.`;
+    case "undo":
+      return `${nodes(head.updated)} with this revision get another one, ${pace}.`;
+    case "restart":
+    case "set-image":
+      return `${nodes(head.desired)} get a new pod, ${pace}.`;
+    case "pause":
+    case "suspend":
+      return `${nodes(left)} without this revision do not get it before you resume.`;
+    case "resume":
+      return `${nodes(left)} without this revision can get it, ${pace}.`;
+  }
+  return "";
+}
+
+const nodes = (n: number) => n + (n === 1 ? " node" : " nodes");
+
+/** Disabled lists the buttons that are disabled, with the reason of each. */
+function Disabled({ reasons }: { reasons: Map<string, string[]> }) {
+  return reasons.size > 0 ? (
+    <details class="denied"><summary>Why some are disabled</summary>
+      <ul class="plain">{[...reasons].map(([text, verbs]) => <li key={text}><b>{verbs.join(", ")}</b>: {text}</li>)}</ul>
+    </details>
+  ) : null;
+}
+
 export function Actions({ head, details }: { head: Head; details?: Details }) {
   const rights = useRights(head.namespace, head.set);
   const [asked, ask] = useState<Asked>();
-  const verbs = offered(head, details), reasons = new Set(verbs.map((v) => deniedFor(v, rights, details)).filter(Boolean));
+  const verbs = offered(head, details), reasons = new Map<string, string[]>(), use = wanted(head, details);
+  const reasonFor = (verb: string) => deniedFor(verb, rights, details) || idleFor(verb, head);
+  for (const verb of verbs) {
+    const reason = reasonFor(verb);
+    if (reason) {
+      reasons.set(reason, [...(reasons.get(reason) || []), verb]);
+    }
+  }
+  const usable = use.filter((verb) => verbs.includes(verb) && !reasonFor(verb));
   return (
     <div class="actions" role="group" aria-label="Actions">
       {verbs.map((verb) => {
-        const denied = deniedFor(verb, rights, details);
+        const denied = deniedFor(verb, rights, details), reason = reasonFor(verb);
         return (
-          <button type="button" key={verb} class={dangerous.includes(verb) ? "danger" : ""} disabled={!rights || !!denied} title={denied ? "You may not do that: " + denied : says[verb]}
-            onClick={() => ask(verb === "release" ? { verb, flags: { all: "true" } } : { verb })}>
+          <button type="button" key={verb} class={verb === usable[0] ? "main" : dangerous.includes(verb) ? "danger" : ""} disabled={!rights || !!reason}
+            title={denied ? "You may not do that: " + denied : reason || says[verb]} onClick={() => ask(verb === "release" ? { verb, flags: { all: "true" } } : { verb })}>
             {verb}
           </button>
         );
       })}
-      {reasons.size > 0 && <details class="denied"><summary>Why some are disabled</summary>{[...reasons].map((text) => <p key={text}>{text}</p>)}</details>}
-      {asked && <Confirm head={head} asked={asked} value={valueOf(asked.verb, details)} close={() => ask(undefined)} />}
+      {rights && usable.length > 0 && <span class="use">It waits for a user: {usable.map((verb, i) => <Fragment key={verb}>{i > 0 && " or "}<b>{verb}</b></Fragment>)}.</span>}
+      <Disabled reasons={reasons} />
+      {asked && <Confirm head={head} asked={asked} value={valueOf(asked.verb, details)} effect={effectOf(asked.verb, head, details)} close={() => ask(undefined)} />}
     </div>
   );
 }
@@ -193,6 +278,8 @@ interface ConfirmProps {
   head: Head; asked: Asked; close: () => void;
   /** value is what the verb needs before it can be tried. */
   value?: Value;
+  /** effect is what it does to nodes. */
+  effect?: string;
   /** again shows a new plan, and after is called when it has been done. */
   again?: () => void; after?: () => void;
 }
@@ -201,7 +288,7 @@ interface ConfirmProps {
 interface Trial { request: Asked; outcome: Outcome }
 
 /** Confirm shows what an action would do, and does it: the request that was tried, and no other. */
-export function Confirm({ head, asked, value, close, again, after }: ConfirmProps) {
+export function Confirm({ head, asked, value, effect, close, again, after }: ConfirmProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [trial, setTrial] = useState<Trial>();
   const [done, setDone] = useState<Outcome>();
@@ -249,6 +336,7 @@ export function Confirm({ head, asked, value, close, again, after }: ConfirmProp
     <dialog ref={dialog} onClose={close} aria-labelledby="confirm-title">
       <h2 id="confirm-title">{asked.plan ? "Apply this plan to" : asked.verb} {head.namespace}/{head.set}{asked.node && ", node " + asked.node}?</h2>
       {says[asked.verb] && <p>{says[asked.verb]}.</p>}
+      {effect && !done && <p data-effect>{effect}</p>}
       {value && !done && <form class="tools" onSubmit={(e) => { e.preventDefault(); attempt(); }}>
         <label>{value.label} <input class="wide" value={entered} placeholder={value.hint} onInput={(e) => change(e.currentTarget.value)} /></label>
         <button type="submit" disabled={busy}>Show what it would do</button></form>}
