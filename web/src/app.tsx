@@ -14,7 +14,7 @@ import { SignIn } from "./signin";
 function useAddress(): string[] {
   const parts = () => {
     try {
-      return location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+      return location.hash.replace(/^#\/?/, "").split("?")[0].split("/").filter(Boolean).map(decodeURIComponent);
     } catch {
       return []; // it is no address of the page: the list is shown
     }

@@ -7,6 +7,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { query, read, useStream } from "./api";
 import { Foreseen, Foresight, Plan, PlanLegend, PlanPanel, PlanPlayer, approvals, lasts, lookOf, within } from "./foresight";
 import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, collator, groupOf, groups, moment, nodePath, notReady, reasonOf, seconds, span, wall } from "./model";
+import { useKept } from "./kept";
 import { Pods } from "./node";
 import { Badge, Bar, Conditions, Table, Warnings } from "./parts";
 import { Playback, Replayed } from "./playback";
@@ -22,7 +23,7 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
   const page = useStream<Cell>("set/stream" + query({ namespace, set }));
   const [foreseen, foresee] = useState<Foreseen>();
   const [replayed, replay] = useState<Replayed>();
-  const [selected, select] = useState<string>();
+  const [selected, select] = useKept("node");
   const head: Head | undefined = page.parts.head, details: Details | undefined = page.parts.details, revisions: Revision[] = page.parts.revisions || [];
   const title = namespace + "/" + set;
   const showPast = (r?: Replayed) => {
@@ -194,13 +195,14 @@ interface FleetProps {
 function Fleet({ page, head, facets, foreseen, past, at, selected, select, children }: FleetProps) {
   const cells = past || page.items;
   const zones = facets.find((f) => f.key === zone);
-  const [chosen, by] = useState<string>();
-  const [filter, setFilter] = useState("");
+  const [chosen, by] = useKept("by");
+  const [filter = "", setFilter] = useKept("find");
   const [only, setOnly] = useState<number>();
   const [zoom, setZoom] = useState<number>();
   const count = cells.size, size = zoom ?? (count > 5000 ? 12 : count > 1000 ? 14 : 22);
   const waves = wavesOf(head, foreseen);
-  const how = chosen !== undefined && (chosen !== "wave" || waves.length > 0) ? chosen : (zones?.values.length || 0) > 1 ? ofLabel + zone : "";
+  const possible = ["", "verdict", "revision", ...(waves.length > 0 ? ["wave"] : []), ...facets.map((f) => ofLabel + f.key)];
+  const how = chosen !== undefined && possible.includes(chosen) ? chosen : (zones?.values.length || 0) > 1 ? ofLabel + zone : "";
   const sorted = useMemo(() => past ? [...past.keys()] : [...page.items.keys()].sort(collator.compare), [page.order, past]);
   const { all, shown, found } = useMemo(() => {
     const words = filter.toLowerCase().split(/\s+/).filter(Boolean), name = naming(how, facets, head, foreseen);
@@ -243,7 +245,7 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select, child
           <option value="revision">revision</option>
           {facets.length > 0 && <optgroup label="Labels of nodes">{facets.map((f) => <option key={f.key} value={ofLabel + f.key}>{f.key}</option>)}</optgroup>}
         </select></label>
-        <label>Find <input type="search" value={filter} placeholder="node, verdict, label …" onInput={(e) => setFilter(e.currentTarget.value)} /></label>
+        <label>Find <input type="search" value={filter} placeholder="node, verdict, label …" onInput={(e) => setFilter(e.currentTarget.value || undefined)} /></label>
         <label>Zoom <input type="range" min={6} max={44} value={size} onInput={(e) => setZoom(Number(e.currentTarget.value))} /></label>
         <span role="status">{shown !== undefined ? `${shown} of ${count} nodes` : `${count} nodes`}</span>
       </form>

@@ -5,6 +5,7 @@
 import { Component, Fragment, h } from "preact";
 import { useState } from "preact/hooks";
 import { useStream } from "./api";
+import { useKept } from "./kept";
 import { Row, setPath, span, waiting } from "./model";
 import { Badge, Bar, Warnings } from "./parts";
 
@@ -59,9 +60,10 @@ class SetRow extends Component<{ r: Row }> {
 
 export function Sets() {
   const page = useStream<Row>("sets/stream");
-  const [filter, setFilter] = useState("");
-  const [only, setOnly] = useState(false);
-  const [order, setOrder] = useState({ column: 2, down: false });
+  const [filter = "", setFilter] = useKept("find");
+  const [only, setOnly] = useKept("only");
+  const [sort, setSort] = useKept("sort");
+  const order = { column: Math.max(0, columns.findIndex((c) => c.name === (sort ?? "State").replace(/^-/, ""))), down: !!sort?.startsWith("-") };
   const [most, show] = useState(fewRows);
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const text = (r: Row) => [r.namespace, r.set, r.state, r.halt, r.dialect, r.revision, r.phase, r.wave, r.waits, r.waitsCause, r.why, r.blocking, r.next, ...(r.images || [])].join(" ").toLowerCase();
@@ -77,8 +79,8 @@ export function Sets() {
       <h1>Daemon sets {head?.namespace && <small>of namespace {head.namespace}</small>}</h1>
       <Warnings connected={page.connected} error={page.error?.message} lost={head?.lost} unread={head?.unread} />
       <form class="tools" onSubmit={(e) => e.preventDefault()}>
-        <label>Filter <input type="search" value={filter} placeholder="name, namespace, verdict …" onInput={(e) => setFilter(e.currentTarget.value)} /></label>
-        <label><input type="checkbox" checked={only} onChange={(e) => setOnly(e.currentTarget.checked)} /> only rollouts in progress</label>
+        <label>Filter <input type="search" value={filter} placeholder="name, namespace, verdict …" onInput={(e) => setFilter(e.currentTarget.value || undefined)} /></label>
+        <label><input type="checkbox" checked={!!only} onChange={(e) => setOnly(e.currentTarget.checked ? "rolling" : undefined)} /> only rollouts in progress</label>
         <span role="status">{all.length} {all.length === 1 ? "set" : "sets"}, {rolling} with a rollout in progress{rows.length < all.length || rows.length > most ? `; ${Math.min(most, rows.length)} of ${rows.length} that match are shown` : ""}</span>
       </form>
       <div class="scroll" role="region" aria-label="Daemon sets" tabIndex={0}>
@@ -87,7 +89,7 @@ export function Sets() {
           <thead><tr>
             {columns.map((c, i) => (
               <th key={c.name} scope="col" aria-sort={order.column === i ? (order.down ? "descending" : "ascending") : "none"}>
-                <button type="button" class="sort" onClick={() => setOrder({ column: i, down: order.column === i && !order.down })}>
+                <button type="button" class="sort" onClick={() => setSort((order.column === i && !order.down ? "-" : "") + c.name)}>
                   {c.name}{order.column === i ? (order.down ? " ▾" : " ▴") : ""}
                 </button>
               </th>
