@@ -48,3 +48,18 @@ func TestThePictureByKeys(t *testing.T) {
 		chrome.Until(chrome.Count(".panel.node")+" === 0"), at("node-2"))
 	b.Quiet()
 }
+
+// TestTheListInANarrowWindow: nothing of the list is beyond the edge of the window, also on a phone.
+func TestTheListInANarrowWindow(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuo", set, "other")
+	b.Does("the list", log.Enable(), chromedp.Navigate(address), chrome.Until(chrome.Count("table.sets tbody tr")+" === 2"))
+	for _, width := range []int64{1100, 800, 390} {
+		b.Does("a window", chromedp.EmulateViewport(width, 800), chrome.Until(`innerWidth === document.documentElement.clientWidth && [...document.querySelectorAll("table.sets td, table.sets th")].every((e) => {
+			const r = e.getBoundingClientRect();
+			return r.left >= 0 && r.right <= innerWidth && r.width > 0;
+		})`), chrome.Until(`[...document.querySelectorAll("table.sets tbody tr")].every((e) => e.getBoundingClientRect().height < 260)`))
+	}
+	b.accessible("the list on a phone")
+	b.Quiet()
+}

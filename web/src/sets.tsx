@@ -42,17 +42,17 @@ class SetRow extends Component<{ r: Row }> {
   render() {
     const { r } = this.props;
     return (
-      <tr>
-        <td><a href={setPath(r.namespace, r.set)}>{r.namespace}/{r.set}</a></td>
-        <td>{r.dialect}</td>
-        <td title={r.why}><Badge state={r.state} />{r.halt && <> <Badge state={r.halt} /></>}</td>
-        <td>{r.phase ? <Badge state={r.phase} /> : "–"}</td>
-        <td><Bar done={r.updatedAndAvailable} half={r.updated} all={r.desired} label={`${r.updated} of ${r.desired} updated, ${r.updatedAndAvailable} of them available`} /> {r.updated}/{r.desired}</td>
-        <td>{r.available}/{r.desired}</td>
-        <td>{(r.images || []).map((x) => <div key={x}><code>{x}</code></div>)}<small>{r.revision}</small></td>
-        <td>{r.wave || "–"}</td>
-        <td title={r.waits}>{r.blocking || waiting(r.waits || "–", r.waitsCause)}{r.secondsWithoutProgress ? <div><small>no progress for {span(r.secondsWithoutProgress)}</small></div> : null}</td>
-        <td>{r.next || "–"}</td>
+      <tr role="row">
+        <td role="cell" data-label="Set"><a href={setPath(r.namespace, r.set)}>{r.namespace}/{r.set}</a></td>
+        <td role="cell" data-label="Dialect">{r.dialect}</td>
+        <td role="cell" data-label="State" title={r.why}><Badge state={r.state} />{r.halt && <> <Badge state={r.halt} /></>}</td>
+        <td role="cell" data-label="Phase">{r.phase ? <Badge state={r.phase} /> : "–"}</td>
+        <td role="cell" data-label="Updated"><Bar done={r.updatedAndAvailable} half={r.updated} all={r.desired} label={`${r.updated} of ${r.desired} updated, ${r.updatedAndAvailable} of them available`} /> {r.updated}/{r.desired}</td>
+        <td role="cell" data-label="Available">{r.available}/{r.desired}</td>
+        <td role="cell" data-label="Image and revision">{(r.images || []).map((x) => <div key={x}><code>{x}</code></div>)}<small>{r.revision}</small></td>
+        <td role="cell" data-label="Wave">{r.wave || "–"}</td>
+        <td role="cell" data-label="Waits for" title={r.waits}>{r.blocking || waiting(r.waits || "–", r.waitsCause)}{r.secondsWithoutProgress ? <div><small>no progress for {span(r.secondsWithoutProgress)}</small></div> : null}</td>
+        <td role="cell" data-label="Next">{r.next || "–"}</td>
       </tr>
     );
   }
@@ -84,18 +84,18 @@ export function Sets() {
         <span role="status">{all.length} {all.length === 1 ? "set" : "sets"}, {rolling} with a rollout in progress{rows.length < all.length || rows.length > most ? `; ${Math.min(most, rows.length)} of ${rows.length} that match are shown` : ""}</span>
       </form>
       <div class="scroll" role="region" aria-label="Daemon sets" tabIndex={0}>
-        <table class="sets">
+        <table class="sets" role="table">
           <caption class="unseen">Daemon sets</caption>
-          <thead><tr>
+          <thead role="rowgroup"><tr role="row">
             {columns.map((c, i) => (
-              <th key={c.name} scope="col" aria-sort={order.column === i ? (order.down ? "descending" : "ascending") : "none"}>
+              <th key={c.name} scope="col" role="columnheader" aria-sort={order.column === i ? (order.down ? "descending" : "ascending") : "none"}>
                 <button type="button" class="sort" onClick={() => setSort((order.column === i && !order.down ? "-" : "") + c.name)}>
                   {c.name}{order.column === i ? (order.down ? " ▾" : " ▴") : ""}
                 </button>
               </th>
             ))}
           </tr></thead>
-          <tbody>
+          <tbody role="rowgroup">
             {rows.slice(0, most).map((r) => <SetRow key={r.k} r={r} />)}
           </tbody>
         </table>
