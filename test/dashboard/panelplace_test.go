@@ -63,3 +63,14 @@ func TestTheListInANarrowWindow(t *testing.T) {
 	b.accessible("the list on a phone")
 	b.Quiet()
 }
+
+// TestAfterAPlanWasApplied the window shows that it was, and how far the nodes are.
+func TestAfterAPlanWasApplied(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuuuuu", set)
+	b.Does("a set", log.Enable(), chromedp.EmulateViewport(1000, 420), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.foresees(inWaves(`{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "rest", "nodes": {"percent": 100}}`))
+	b.Does("applied", chromedp.Evaluate(accepts, nil), chromedp.Evaluate(chrome.Find("[data-plan] button.main")+".scrollIntoView()", nil), chrome.Press(chrome.Find("[data-plan] button.main")),
+		chromedp.WaitVisible("dialog[open] pre"), chrome.Press(chrome.Find("dialog button.main")), chrome.Press(chrome.Named("dialog .buttons button", "Close")), chrome.Until(inWindow("[data-applied]")))
+	b.Quiet()
+}

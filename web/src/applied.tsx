@@ -3,6 +3,7 @@
 // Applied: how far the nodes have come since a plan was applied, and whether what comes out is the plan.
 
 import { h } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 import { Cell, groupOf } from "./model";
 import { Plan } from "./foresight";
 
@@ -27,9 +28,10 @@ export function compare(plan: Plan, cells: Map<string, Cell>): { done: number; l
 }
 
 export function Applied({ plan, cells, close }: { plan: Plan; cells: Map<string, Cell>; close: () => void }) {
-  const { done, left, more } = compare(plan, cells), all = done + left;
+  const { done, left, more } = compare(plan, cells), all = done + left, box = useRef<HTMLDivElement>(null);
+  useEffect(() => box.current!.scrollIntoView({ block: "start" }), [plan]); // the plan was above, and is gone
   return (
-    <div class="panel" data-applied={left + more.length > 0 ? "under way" : all > 0 ? "as planned" : "no updates"}>
+    <div class="panel" ref={box} data-applied={left + more.length > 0 ? "under way" : all > 0 ? "as planned" : "no updates"}>
       <p class="right"><button type="button" onClick={close}>Close</button></p>
       <p role="status"><b>The plan was applied.</b> {all > 0 ? `${done} of ${all} nodes have come out as planned.${left + more.length === 0 ? " The outcome is the plan." : ""}`
         : "It updates and removes no pod, so there is nothing to wait for."}</p>
