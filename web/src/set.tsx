@@ -250,6 +250,7 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select, child
         <span role="status">{shown !== undefined ? `${shown} of ${count} nodes` : `${count} nodes`}</span>
       </form>
       {found && cells.get(found) ? <p class="found" role="status">{tileOf(cells.get(found)!, foreseen).says()}.</p>
+        : shown === 0 ? <p class="found" role="status">No node matches.</p>
         : <p class="hint">Choose a node, or type its name, to see why it waits.</p>}
       <div class="steer">
         {children}

@@ -102,7 +102,8 @@ export function Sets() {
       </div>
       {rows.length > most && <p><button type="button" onClick={() => show(most + fewRows)}>Show {Math.min(fewRows, rows.length - most)} more</button></p>}
       {page.connected && all.length === 0 && <p class="empty">There are no daemon sets.</p>}
-      {all.length > 0 && rows.length === 0 && <p class="empty">No set matches the filter.</p>}
+      {all.length > 0 && rows.length === 0 && <p class="empty">No daemon set matches.{" "}
+        <button type="button" onClick={() => { setFilter(undefined); setOnly(undefined); }}>Show all</button></p>}
     </main>
   );
 }
