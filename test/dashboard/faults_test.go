@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -286,4 +287,20 @@ func TestTwoUsers(t *testing.T) {
 	b.Does("the first one, after the other has a session", page.BringToFront(), chromedp.Reload(), chrome.Until(pause+" && !"+pause+".disabled"), chrome.Until(chrome.Count(".cell")+" === 3"),
 		chrome.Press(pause), chrome.Until(chrome.Find("dialog[open]")))
 	b.Quiet()
+}
+
+// TestWhatDoesNotExist: for a set or a node that does not exist the page says that, without empty tables, and does not ask again at once.
+func TestWhatDoesNotExist(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuu", set)
+	b.Does("the list", log.Enable(), chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"))
+	for of, says := range map[string]string{"set/default/ads/none": "The set is not there: it does not exist", "node/none": "The node is not there: it does not exist"} {
+		var requests int
+		b.Does(of, chromedp.Evaluate(`performance.clearResourceTimings(); location.hash = "#/`+of+`"; null`, nil), chrome.Until(shows("main .warning", says)), chrome.Until(chrome.Count("main table, main h2")+" === 0"),
+			chromedp.Sleep(2*time.Second), chromedp.Evaluate(`performance.getEntriesByType("resource").filter((e) => e.name.includes("stream?")).length`, &requests))
+		if requests > 1 {
+			t.Errorf("%s: the page has asked %d times", of, requests)
+		}
+	}
+	b.Quiet("404")
 }

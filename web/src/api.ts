@@ -122,6 +122,9 @@ export interface Page<T> {
 /** silence is how long nothing may arrive, in milliseconds: the server sends a line every 15 seconds. A connection can be broken without being closed. */
 const silence = 40_000;
 
+/** absence is how long the page waits before it asks again for what does not exist, in milliseconds. */
+const absence = 60_000;
+
 /** slow is how long an answer may take before the page says that what it shows may be old, in milliseconds. */
 const slow = 2000;
 
@@ -201,6 +204,9 @@ export function useStream<T extends { k: string }>(path: string): Page<T> {
         if (error instanceof Failure && error.status === 401 && error.ask) {
           return; // the user is asked; without that it may be a proxy that renews its token
         }
+        if (error instanceof Failure && error.status === 404 && state.order === 0) {
+          delay = absence; // it may be created
+        }
       } finally {
         clearTimeout(watch);
         clearTimeout(late);
@@ -208,7 +214,7 @@ export function useStream<T extends { k: string }>(path: string): Page<T> {
       if (!own.signal.aborted || silent) {
         publish({ connected: false });
         timer = window.setTimeout(open, delay);
-        delay = Math.min(delay * 2, 10_000);
+        delay = delay === absence ? 500 : Math.min(delay * 2, 10_000);
       }
     };
     const turn = () => void open();

@@ -5,7 +5,7 @@
 import { h } from "preact";
 import { useStream } from "./api";
 import { NodeDetails, Pod, groupOf, groups, setPath } from "./model";
-import { Conditions, Table, Warnings } from "./parts";
+import { Absent, Conditions, Table, Warnings } from "./parts";
 
 interface SetOnNode { k: string; namespace: string; set: string; verdict: string; reason: string; revision?: string; pods?: Pod[] }
 
@@ -29,6 +29,15 @@ export function Node({ name }: { name: string }) {
   const page = useStream<SetOnNode>("node/stream?name=" + encodeURIComponent(name));
   const head = page.parts.head, node: NodeDetails | undefined = page.parts.node;
   const sets = [...page.items.values()].sort((a, b) => a.k.localeCompare(b.k));
+  if (!head && page.error?.status === 404) {
+    return (
+      <main>
+        <p><a href="#/">All sets</a></p>
+        <h1>Node {name}</h1>
+        <Absent what="The node" error={page.error.message} />
+      </main>
+    );
+  }
   return (
     <main>
       <p><a href="#/">All sets</a></p>

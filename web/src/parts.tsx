@@ -52,6 +52,11 @@ export function Conditions({ all }: { all: Condition[] }) {
   );
 }
 
+/** Absent is about a set or a node that the address names and that does not exist. */
+export function Absent({ what, error }: { what: string; error: string }) {
+  return <p class="warning" role="status">{what} is not there: {error}. Check the address, or go back to the list; the page looks again every minute.</p>;
+}
+
 /** Warnings are about the page itself: that it is outdated, or incomplete. */
 export function Warnings({ connected, error, lost, unread }: { connected: boolean; error?: string; lost?: string; unread?: string }) {
   const texts: string[] = [];

@@ -9,7 +9,7 @@ import { Foreseen, Foresight, Plan, PlanLegend, PlanPanel, PlanPlayer, approvals
 import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, collator, groupOf, groups, moment, nodePath, notReady, reasonOf, seconds, span, wall } from "./model";
 import { useKept } from "./kept";
 import { Pods } from "./node";
-import { Badge, Bar, Conditions, Table, Warnings } from "./parts";
+import { Absent, Badge, Bar, Conditions, Table, Warnings } from "./parts";
 import { Playback, Replayed } from "./playback";
 import { Picture, Tile, TileGroup } from "./picture";
 import { Actions, Confirm, run, useRights, waitsForHook } from "./verbs";
@@ -51,7 +51,7 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
       <main>
         <p><a href="#/">All sets</a></p>
         <h1>{title}</h1>
-        <Warnings connected={page.connected} error={page.error?.message} lost={head?.lost} />
+        {page.error?.status === 404 ? <Absent what="The set" error={page.error.message} /> : <Warnings connected={page.connected} error={page.error?.message} lost={head?.lost} />}
         <p class="empty">{head?.missing ? "The set was deleted." : page.error ? "" : "Reading …"}</p>
       </main>
     );
