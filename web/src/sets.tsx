@@ -16,7 +16,7 @@ const rank: Record<string, number> = { failed: 0, rolling: 1, finished: 2 };
 const columns: Column[] = [
   { name: "Set", value: (r) => r.namespace + "/" + r.set },
   { name: "Dialect", value: (r) => r.dialect },
-  { name: "State", value: (r) => rank[r.state] ?? 3 },
+  { name: "State", value: (r) => (r.desired === 0 && r.state === "finished" ? 4 : rank[r.state] ?? 3) }, // those without nodes are last
   { name: "Phase", value: (r) => r.phase || "" },
   { name: "Updated", value: (r) => (r.desired ? r.updated / r.desired : 1) },
   { name: "Available", value: (r) => (r.desired ? r.available / r.desired : 1) },
@@ -25,6 +25,9 @@ const columns: Column[] = [
   { name: "Waits for", value: (r) => r.blocking || r.waits || "" },
   { name: "Next", value: (r) => r.next },
 ];
+
+/** probe is the DaemonSet with which a manager finds out whether the controller of Kubernetes is active. */
+const probe = "daemonset/everynode-probe";
 
 /** fewRows is how many rows are shown at first, and how many more each time. */
 const fewRows = 500;
@@ -43,7 +46,7 @@ class SetRow extends Component<{ r: Row }> {
     const { r } = this.props;
     return (
       <tr role="row">
-        <td role="cell" data-label="Set"><a href={setPath(r.namespace, r.set)}>{r.namespace}/{r.set}</a></td>
+        <td role="cell" data-label="Set"><a href={setPath(r.namespace, r.set)}>{r.namespace}/{r.set}</a>{r.set === probe && <div><small>Everynode's check for another controller of DaemonSets; it runs on no node</small></div>}</td>
         <td role="cell" data-label="Dialect">{r.dialect}</td>
         <td role="cell" data-label="State" title={r.why}><Badge state={r.state} />{r.halt && <> <Badge state={r.halt} /></>}</td>
         <td role="cell" data-label="Phase">{r.phase ? <Badge state={r.phase} /> : "–"}</td>
