@@ -88,10 +88,10 @@ func TestAnEstimateOfAnEarlierPhase(t *testing.T) {
 	address := serve(t.Context(), t, cluster)
 	<-watched
 	b.Does("an estimate", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Named("section button", "Estimate the times")),
-		chrome.Until(shows("[data-estimate]", "estimate: ")))
+		chrome.Until(shows("[data-estimate]", "estimate: ")), chrome.Until(chrome.Count(".timeline .part.planned")+" > 0"))
 	governed(t, cluster, waves, `"phase": "Rolling", "wave": "remaining", "waves": [
 		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "Passed"}, {"name": "remaining", "nodes": 1, "phase": "Rolling"}]`)
-	b.Does("the next phase", chrome.Until(shows(".waves .active", "remaining")), chrome.Until(chrome.Count("[data-estimate]")+" === 0 && "+shows("main", "The rollout has changed since the estimate")))
+	b.Does("the next phase", chrome.Until(shows(".waves .active", "remaining")), chrome.Until(chrome.Count("[data-estimate], .timeline .part.planned")+" === 0 && "+shows("main", "The rollout has changed since the estimate")))
 	b.Quiet()
 }
 
@@ -119,5 +119,20 @@ func TestWhatAPlanDoesToNodes(t *testing.T) {
 		chrome.Until(shows("[data-plan]", "there is nothing to apply")), chrome.Until(chrome.Find("[data-plan] button.main")+".disabled"))
 	b.Does("another image", chrome.Enter(".foresight input.wide", "registry.example/agent:3"), chrome.Press(chrome.Find(".foresight button[type=submit]")), chrome.Press(chrome.Find("[data-plan] button.main")),
 		chrome.Until(`/^Image of agent: registry.example\/agent:2 → registry.example\/agent:3. 6 nodes: 6 recreate; it takes \S+/.test(document.querySelector("dialog [data-effect]")?.innerText)`))
+	b.Quiet()
+}
+
+// TestTheTimelineOfWaves draws what a wave did, one after the other on one axis: the update, the soak, and how long it waits for its approval.
+func TestTheTimelineOfWaves(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "uuo", set)
+	governed(t, cluster, `{"name": "canary", "nodes": {"count": 2}, "soak": "5m", "after": [{"type": "Approval"}]}`, `"phase": "WaitingForApproval", "wave": "canary", "next": {"action": "Approve"}, "waves": [
+		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "WaitingForApproval", "rollingSince": "2026-03-01T00:00:00Z", "completedAt": "2026-03-01T00:10:00Z", "waitingSince": "2026-03-01T00:15:00Z"},
+		{"name": "remaining", "nodes": 1, "updated": 0, "available": 0, "phase": "Pending"}]`)
+	parts := `[...document.querySelectorAll(".timeline .part")].map((e) => e.className.replace("part ", "")).join() === "rolled,soak,approval"`
+	b.Does("the waves", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(parts),
+		chrome.Until(`((p) => p.every((e, i) => i === 0 || parseFloat(e.style.left) >= parseFloat(p[i - 1].style.left)))([...document.querySelectorAll(".timeline .part")])`),
+		chrome.Until(`document.querySelector(".timeline .part.soak").title === "canary: it soaks, 2026-03-01 00:10:00 UTC to 2026-03-01 00:15:00 UTC"`))
+	b.accessible("a timeline")
 	b.Quiet()
 }

@@ -106,7 +106,7 @@ func TestTimesNameTheirZone(t *testing.T) {
 		"freezes": [{"from": "2026-12-20T00:00:00+01:00", "to": "2027-01-02T00:00:00Z"}`, `"phase": "WaitingForWindow", "wave": "canary", "next": {"action": "OpenWindow", "at": "2026-03-02T08:00:00Z"},
 		"blocking": [{"reason": "Window", "message": "No window is open, so no update starts."}], "waves": [{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "Passed"}]`)
 	b.Does("a browser in Tokyo", log.Enable(), emulation.SetTimezoneOverride("Asia/Tokyo"), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")),
-		chrome.Until(shows("main", "Windows: 0 8 * * * for 8h0m0s (UTC); 0 22 * * * for 1h0m0s (Europe/Berlin)")),
+		chrome.Until(shows("main", "Windows: every day at 08:00 for 8h (UTC); every day at 22:00 for 1h (Europe/Berlin)")),
 		chrome.Until(shows("main", "Freezes: 2026-12-19 23:00:00 UTC to 2027-01-02 00:00:00 UTC")),
 		chrome.Until(shows(".next", "Next: a window opens in ")), chrome.Until(shows(".next", "(2026-03-02T08:00:00Z)")), chrome.Until(shows(".blocking", "Nothing starts: No window is open")))
 	b.Does("a node that is not ready", chrome.Until(`/; the node is not ready since [-0-9]* ?\d\d:\d\d:\d\d UTC/.test(document.querySelector(".cell[data-node=node-3]")?.getAttribute("aria-label"))`))

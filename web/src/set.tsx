@@ -12,6 +12,7 @@ import { Pods } from "./node";
 import { Absent, Badge, Bar, Conditions, Table, Warnings } from "./parts";
 import { Playback, Replayed } from "./playback";
 import { Picture, Tile, TileGroup } from "./picture";
+import { Timeline, brief, opens } from "./timeline";
 import { Actions, Confirm, run, useRights, waitsForHook } from "./verbs";
 
 const zone = "topology.kubernetes.io/zone";
@@ -411,6 +412,7 @@ function Waves({ head, policy, details }: { head: Head; policy: Policy; details?
       <h2>Waves of rolloutpolicy/{policy.name}</h2>
       {policy.others && <p class="warning">More than one policy applies, so none is followed: {policy.others.join(", ")}</p>}
       {!policy.reported && <p class="empty">No manager has reported this yet: it is what a manager would report now.</p>}
+      <Timeline policy={policy} spec={spec} estimate={estimate} />
       <ol class="waves">
         {(policy.waves || []).map((w) => {
           const own = spec?.waves?.find((x) => x.name === w.name), past = seconds(w.soaked);
@@ -435,7 +437,7 @@ function Waves({ head, policy, details }: { head: Head; policy: Policy; details?
         {made && !estimate && !busy && <span role="status"> The rollout has changed since the estimate of {wall(made.at)}.</span>}
         {estimate?.plan && <span role="status"> Estimated at {wall(estimate.at)}: {estimate.plan.unfinished ? `${estimate.plan.unfinished} nodes do not finish` : `it takes ${lasts(estimate.plan)}`}{estimate.plan.policy?.holds ? "; " + estimate.plan.policy.holds : ""}.</span>}</p>}
       {estimate?.error && <p class="warning" role="alert">{estimate.error}</p>}
-      {spec?.windows && <p>Windows: {spec.windows.map((w) => `${w.schedule} for ${w.duration} (${w.timeZone || "UTC"})`).join("; ")}</p>}
+      {spec?.windows && <p>Windows: {spec.windows.map((w) => `${opens(w.schedule)} for ${brief(w.duration)} (${w.timeZone || "UTC"})`).join("; ")}</p>}
       {spec?.freezes && <p>Freezes: {spec.freezes.map((f) => `${moment(f.from)} to ${moment(f.to)}`).join("; ")}</p>}
     </section>
   );
