@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
@@ -118,7 +119,7 @@ func (r *run) judge() {
 		}
 		judged := *a.DeepCopy()
 		judged.Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalVoid, Message: r.voidText(a)}
-		if r.aboutTarget(a) && !r.atRest() {
+		if r.aboutTarget(a) && !r.atRest() && !r.early(a) {
 			if d := a.Spec.Decision; (d == v1alpha1.Approve || d == v1alpha1.Promote) && !r.hasWave(a.Spec.Wave) {
 				continue // a user may have written it together with the wave, of which nothing is known yet
 			}
@@ -135,10 +136,41 @@ func (r *run) judge() {
 // voidText says why an approval never counts.
 func (r *run) voidText(a *v1alpha1.RolloutApproval) string {
 	text := fmt.Sprintf("The decision is about revision %s, and the template of the daemon set describes %s.", a.Spec.Revision, r.target().Name)
-	if r.aboutTarget(a) {
+	if r.early(a) {
+		text = fmt.Sprintf("The decision is older than the rollout of revision %s, which began at %s.", a.Spec.Revision, time.Unix(0, int64(r.start())).UTC().Format(time.RFC3339))
+		return text + " Create another RolloutApproval."
+	} else if r.aboutTarget(a) {
 		text = fmt.Sprintf("Revision %s is committed already, so there is no rollout to decide about.", a.Spec.Revision)
 	}
 	return text + " If this changes, create another RolloutApproval."
+}
+
+// sameMoment is how much older than the rollout a decision may be: both times are whole seconds, and users may apply a template and a decision about it in any order.
+const sameMoment = time.Second
+
+// early reports whether a decision that releases nodes was created before the rollout. It is only for the rollout that is active when it is created.
+func (r *run) early(a *v1alpha1.RolloutApproval) bool {
+	return !holds(a) && !r.atRest() && rollout.At(a.CreationTimestamp.Time).Add(sameMoment) < r.start()
+}
+
+// start is when the rollout began; 0 if that is not known. The manager's clock wrote that time, and that of the API server those of decisions and revisions. So if the revision is the
+// newest one, the rollout began with it, and the difference between the clocks does not matter. A time in the future was written before a clock was set back.
+func (r *run) start() rollout.Time {
+	at := r.out.Status.StartedAt
+	if r.last != nil && r.last.StartedAt != nil {
+		at = r.last.StartedAt // a retry that begins now has changed the other one
+	}
+	began, created, newest := rollout.At(at.Truncate(time.Second)), r.s.Revisions[r.template].Created, true
+	for i := range r.in.Revisions {
+		newest = newest && (r.in.Revisions[i].Foreign || r.s.Revisions[i].Created <= created)
+	}
+	if newest {
+		began = rollout.Earlier(began, created)
+	}
+	if began > r.s.Now {
+		return 0
+	}
+	return began
 }
 
 // hasWave reports whether the policy has a wave of that name.

@@ -147,7 +147,7 @@ func TestUndoAfterARetry(t *testing.T) {
 			w.pass(time.Second)
 		}
 		w.approve("again", "", "v2", v1alpha1.UndoRollout)
-		w.approvals[2].CreationTimestamp = metav1.NewTime(time.Unix(0, int64(w.s.Now)))
+		w.approvals[2].CreationTimestamp = metav1.NewTime(w.approvals[1].CreationTimestamp.Add(time.Second))
 		for range 4 {
 			w.pass(time.Second)
 			if got := w.roll(); got != "" {
@@ -298,4 +298,71 @@ func TestApprovalsThatAreBeingDeleted(t *testing.T) {
 	deleted()
 	w.pass(time.Second)
 	w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
+}
+
+// TestAnApprovalOfARevisionThatIsNotInTheHistory: an approval is valid only for the rollout that is active when it is created. One of a revision that the history does not have at that time,
+// because a user approves a rollout too late, when its revision is deleted already, approves nothing when the template describes that revision again.
+func TestAnApprovalOfARevisionThatIsNotInTheHistory(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, after: [{type: Approval}]}]")
+	w.s.Set.Update = 0
+	w.pass(0)
+	w.approve("late", "canary", "v3", v1alpha1.Approve)
+	for range 3 {
+		w.pass(24 * time.Hour)
+	}
+	w.change("v3")
+	w.pass(time.Hour)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+	w.pass(time.Second)
+	if got := w.roll(); got != "" || w.out.Status.Phase != v1alpha1.PhaseWaitingForApproval {
+		t.Errorf("an approval from three days before the rollout lets %q start, in phase %s: %+v", got, w.out.Status.Phase, w.approvals)
+	}
+}
+
+// TestDecisionsOlderThanTheRollout: the API server writes when decisions and revisions are created, and the manager when a rollout begins. What releases nodes is void if it is older than the
+// rollout, and what holds them is not.
+func TestDecisionsOlderThanTheRollout(t *testing.T) {
+	for name, test := range map[string]struct {
+		decision v1alpha1.Decision
+		// created is when the decision was, and revision when the revision was; started is when the manager saw the rollout first.
+		created, revision, started time.Duration
+		newer                      bool // whether the template returns to an earlier revision
+		want                       v1alpha1.ApprovalState
+	}{
+		"before the template":             {decision: v1alpha1.Approve, created: -2 * time.Second, want: v1alpha1.ApprovalVoid},
+		"together with the template":      {decision: v1alpha1.Approve, created: -time.Second, want: v1alpha1.ApprovalValid},
+		"a promotion":                     {decision: v1alpha1.Promote, created: -time.Minute, want: v1alpha1.ApprovalVoid},
+		"a retry":                         {decision: v1alpha1.Retry, created: -time.Minute, want: v1alpha1.ApprovalVoid},
+		"a rejection":                     {decision: v1alpha1.Reject, created: -time.Minute, want: v1alpha1.ApprovalValid},
+		"an undo":                         {decision: v1alpha1.UndoRollout, created: -time.Minute, want: v1alpha1.ApprovalValid},
+		"the manager is late":             {decision: v1alpha1.Approve, created: time.Minute, started: time.Hour, want: v1alpha1.ApprovalValid},
+		"its clock is slow":               {decision: v1alpha1.Approve, created: 50 * time.Second, revision: time.Minute, want: v1alpha1.ApprovalValid},
+		"the template returns":            {decision: v1alpha1.Approve, created: time.Minute, started: time.Hour, newer: true, want: v1alpha1.ApprovalVoid},
+		"the template returns, and after": {decision: v1alpha1.Approve, created: time.Hour - time.Second, started: time.Hour, newer: true, want: v1alpha1.ApprovalValid},
+	} {
+		w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, after: [{type: Approval}]}]")
+		w.s.Revisions[1].Created = noon.Add(test.revision)
+		if test.newer {
+			w.s.Revisions[0].Created = noon.Add(time.Minute)
+		}
+		w.s.Now = noon.Add(test.started)
+		w.approve("early", "canary", "v2", test.decision)
+		w.approvals[0].CreationTimestamp = metav1.NewTime(time.Unix(0, int64(noon.Add(test.created))))
+		w.pass(500 * time.Millisecond)
+		if st := w.approvals[0].Status; st.State != test.want {
+			t.Errorf("%s: %+v", name, st)
+		}
+	}
+}
+
+// TestApprovalAfterAClockWasSetBack: when the rollout began is not known, so an approval counts as it did before.
+func TestApprovalAfterAClockWasSetBack(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, after: [{type: Approval}]}]")
+	w.pass(0)
+	w.jump(-time.Hour, time.Second)
+	w.approve("yes", "canary", "v2", v1alpha1.Approve)
+	w.pass(5 * time.Second)
+	if st := w.approvals[0].Status; st.State != v1alpha1.ApprovalValid {
+		t.Errorf("%+v", st)
+	}
 }

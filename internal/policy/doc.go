@@ -46,6 +46,7 @@
 // (Result.Judged). The state is stored in the approval, or in the status of its policy, and a later decision reads it back:
 //
 //   - Approve, Promote and Retry have no effect before. Else a new leader that does not find the state would count the decision again.
+//   - Approve, Promote and Retry are void if they are older than the rollout, also if they get their state later because the history lacked the revision.
 //   - A Retry begins the attempt that its state names, so it begins the same one for each leader. What the status has of an earlier attempt does not count then.
 //   - A Reject is about the revision, and has its effect under each policy that applies to the set: a policy with another name may take over. All other decisions are about the
 //     policy that they name.

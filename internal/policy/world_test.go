@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"everynode.dev/everynode/api/everynode"
@@ -272,7 +273,7 @@ func (w *world) want(rolled string, phase v1alpha1.Phase, wave string) {
 
 func (w *world) approve(name, wave, revision string, decision v1alpha1.Decision) {
 	a := v1alpha1.RolloutApproval{Spec: v1alpha1.RolloutApprovalSpec{Policy: "agents", Set: "agent", Wave: wave, Revision: "agent-" + revision, Decision: decision, By: "ada"}}
-	a.Name = name
+	a.Name, a.CreationTimestamp = name, metav1.NewTime(time.Unix(0, int64(w.s.Now)).Truncate(time.Second))
 	w.approvals = append(w.approvals, a)
 }
 

@@ -100,6 +100,7 @@ func (r *rules) approve(wave, revision string) { r.decide(v1alpha1.Approve, wave
 func (r *rules) decide(decision v1alpha1.Decision, wave, revision string) {
 	a := v1alpha1.RolloutApproval{Spec: v1alpha1.RolloutApprovalSpec{Policy: "p", Set: "ds", Wave: wave, Revision: revision, Decision: decision}}
 	a.Name, a.Namespace = map[v1alpha1.Decision]string{v1alpha1.Approve: "yes", v1alpha1.Retry: "again"}[decision], "ns"
+	a.CreationTimestamp = metav1.Now() // later than everything in the world
 	r.Approvals = append(r.Approvals, a)
 }
 
