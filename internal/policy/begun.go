@@ -115,7 +115,7 @@ func (r *run) noteBegun(active int) {
 		if k == nowhere || k > place(active) || r.began[i] != nowhere || !r.p.Waves[k].limited() || !member(r.s, n) {
 			continue
 		}
-		if slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == r.s.Set.Update }) {
+		if hasTarget(r.s, n) {
 			r.began[i] = k
 			more = append(more, begunNode{name: n.Name, wave: r.p.Waves[k].Name, joined: n.Joined})
 		}

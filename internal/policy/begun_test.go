@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -312,4 +314,66 @@ func TestASecondTemplateWithTheSameNumber(t *testing.T) {
 	w.vanish("a")
 	w.pass(time.Second)
 	w.want("bc", v1alpha1.PhaseRolling, "canary")
+}
+
+// TestSpreadOfANodeThatHasJustBegun: a node that got the revision since the last decision keeps its place when another one is gone at the same time: the place of that one stays empty, although spreadBy
+// prefers a node of its zone.
+func TestSpreadOfANodeThatHasJustBegun(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 3, spreadBy: [zone]}, soak: 1h}]")
+	for name := range strings.SplitSeq("abcdefghij", "") {
+		w.labels[name] = map[string]string{"zone": "1"}
+	}
+	w.labels["b"], w.labels["c"], w.labels["f"] = map[string]string{"zone": "2"}, map[string]string{"zone": "2"}, map[string]string{"zone": "3"}
+	w.s.Set.MaxUnavailable.Value = 2
+	w.pass(0)
+	w.want("ab", v1alpha1.PhaseRolling, "canary")
+	w.pass(time.Second)
+	w.want("f", v1alpha1.PhaseRolling, "canary")
+	w.vanish("b")
+	w.pass(time.Second)
+	if got := w.roll(); got != "" {
+		t.Errorf("%q takes the place of b, after a, b and f have got the revision, in a canary of 3: %+v", got, w.wave("canary"))
+	}
+}
+
+// TestLargeWavesUnderAnotherManager: with more nodes than the status names, another manager gives a wave no node on which the update has not begun, while nodes have the revision that had a place.
+func TestLargeWavesUnderAnotherManager(t *testing.T) {
+	w := &world{
+		t: t, measuring: policy.MeasuredHere, unstored: map[string]bool{}, labels: map[string]map[string]string{}, marks: []int64{1, 0}, failed: make([]*everynode.Failure, 2),
+		policies: []*policy.Policy{read(t, "waves: [{name: canary, nodes: {count: 60}, soak: 1h}]")},
+	}
+	w.s = rollout.Snapshot{
+		Now: noon, Set: rollout.Set{Strategy: rollout.RollingUpdate, MaxUnavailable: rollout.Quantity{Value: 200}, Update: 1},
+		Revisions: []rollout.Revision{{Name: "v1", Number: 1}, {Name: "v2", Number: 2, Created: noon}},
+	}
+	for i := range 200 {
+		w.join(fmt.Sprintf("node-%03d", i), 0, 0)
+	}
+	w.node("node-000").Fit = rollout.MayStay // it has a taint, for a time
+	w.pass(0)
+	w.roll()
+	w.pass(time.Second)
+	if got := w.wave("canary"); got.Available != 60 {
+		t.Fatalf("%+v", got)
+	}
+	w.node("node-000").Fit = rollout.MustRun
+	w.pass(time.Second)
+	if got := w.roll(); got != "" {
+		t.Errorf("under the same manager %q starts", got)
+	}
+	w.lead()
+	w.pass(time.Second)
+	if got := w.roll(); got != "" {
+		t.Errorf("under another manager %q starts while the wave soaks: %+v", got, w.wave("canary"))
+	}
+}
+
+// TestSpreadOfNodesThatHaveTheRevision: a wave takes the nodes that have the revision, although spreadBy prefers another zone.
+func TestSpreadOfNodesThatHaveTheRevision(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 2, spreadBy: [zone]}, soak: 1h}]")
+	w.labels["b"], w.labels["c"] = map[string]string{"zone": "2"}, map[string]string{"zone": "2"}
+	w.put("b", 1, true)
+	w.put("c", 1, true)
+	w.pass(0)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
 }

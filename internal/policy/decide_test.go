@@ -132,8 +132,7 @@ func TestTemplateChangesInMidRoll(t *testing.T) {
 	// Back to v2, which was approved: that was another rollout.
 	w.s.Set.Update, w.s.Revisions[1].Number = 1, 4
 	w.pass(0)
-	w.want("a", v1alpha1.PhaseRolling, "canary")
-	w.pass(0)
+	w.want("", v1alpha1.PhaseSoaking, "canary") // on b, which has it
 	w.pass(10 * time.Second)
 	w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
 }
@@ -216,7 +215,7 @@ func TestWithoutPolicy(t *testing.T) {
 			t.Errorf("rolled %q before the mark was written, marks %v", got, w.marks)
 		}
 		w.pass(0)
-		w.want("a", v1alpha1.PhaseRolling, "canary")
+		w.want("", v1alpha1.PhaseSoaking, "canary") // on b, which has the revision
 	})
 }
 

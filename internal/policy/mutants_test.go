@@ -25,6 +25,8 @@ func mutants() []mutant {
 		{"nodes that are left out hide those that are gone", "roll.go", "w.Nodes == 0 && r.decided(", "w.Nodes == 0 && r.waves[k].absent == 0 && r.decided("},
 		{"the waves wait for a node that joins and pulls for ever", "leftout.go", "return w.pulls && !r.remains(", "return w.pulls && r.s == nil && !r.remains("},
 		{"the waves wait for no node that pulls", "leftout.go", "w.joined && r.pullsForLong(&w)", "r.pullsForLong(&w)"},
+		{"nodes that have the revision do not come first", "waves.go", "case hasTarget(s, n):", "case hasTarget(s, n) && s == nil:"},
+		{"spreadBy prefers nodes that lack the revision", "waves.go", "take(free[:updated])", "take(free[:0])"},
 		{"another node takes the place of one that is gone", "waves.go", "gone := int(a.gone[k])\n", "gone := 0\n"},
 		{"nodes that are gone do not count in a percentage", "waves.go", ".Of(total+gone)", ".Of(total)"},
 		{"another node with that name has its place", "begun.go", "b.joined != 0 && b.joined != r.s.Nodes[at].Joined", "b.joined != 0 && b.joined != b.joined"},

@@ -19,8 +19,8 @@ type place int16
 // nowhere is the place of a node that no wave can have.
 const nowhere place = -1
 
-// assign gives each node its wave: the first that matches it. Waves that take a number of nodes take nodes that existed before the revision in the order of
-// their names, and then those that joined later in the order in which they did. So a node that joins takes the place of no other. Nodes on which the update has
+// assign gives each node its wave: the first that matches it. Waves that take a number of nodes take first the nodes that have a pod of the revision, then those that existed before it in the
+// order of their names, and then those that joined later in the order in which they did. So a node that joins without the revision takes the place of no other. Nodes on which the update has
 // begun are in the wave in which it has, and the places of those that are gone stay empty.
 func (r *run) assign() (places []place, unmatched []bool) {
 	p := r.p
@@ -42,7 +42,7 @@ func (r *run) assign() (places []place, unmatched []bool) {
 			a.complete[k], a.passed[k] = rollout.Time(st.CompletedAt.UnixNano()), st.Phase == v1alpha1.WavePassed
 		}
 		if a.order == nil {
-			a.order = seniority(r.s)
+			a.order, a.updated = seniority(r.s)
 			a.free = make([]int, 0, len(a.order))
 		}
 		unmatched[k] = !a.some(w, place(k))
@@ -63,9 +63,10 @@ type assignment struct {
 	complete []rollout.Time
 	// passed reports for each wave whether it has passed, and begun whether it is known on which of its nodes the update has begun.
 	passed, begun []bool
-	// order is the order in which waves take members; those before next have a wave. The memory of free is reused for each wave.
-	order, free []int
-	next        int
+	// order is the order in which waves take members: the first ones have a pod of the revision, and updated is their number. Those before next have a wave. The memory of free is
+	// reused for each wave.
+	order, free   []int
+	updated, next int
 }
 
 // put gives a node its wave.
@@ -112,58 +113,70 @@ func (a *assignment) all(w *Wave, k place) (matched bool) {
 	return matched || w.Selector == nil
 }
 
-// some gives a wave a number of the members that it matches, and has the same result as all.
+// some gives a wave a number of the members that it matches, and has the same result as all. Those that have a pod of the revision come first, whatever spreadBy prefers: it may not be
+// known yet that the update has begun on them, or not any more.
 func (a *assignment) some(w *Wave, k place) (matched bool) {
-	if w.Selector == nil && len(w.SpreadBy) == 0 { // without a look at each node
-		taken := 0
-		for _, count := range a.counts[:k] {
-			taken += count
-		}
-		total := len(a.order)
-		for total > 0 && a.late(k, a.order[total-1]) { // they come last
-			total--
-		}
-		number := a.number(w, k, total, taken) - a.counts[k]
-		for at := a.next; number > 0 && at < len(a.order); at++ {
-			if i := a.order[at]; a.places[i] == nowhere && !a.closed(k, i) {
+	free, total, taken, matched := a.candidates(w, k)
+	number := a.number(w, k, total, taken) - a.counts[k]
+	take := func(nodes []int) {
+		for at := 0; at < len(nodes) && number > 0; at++ {
+			if i := nodes[at]; a.places[i] == nowhere && !a.closed(k, i) {
 				a.put(i, k)
 				number--
 			}
-			if at == a.next && a.places[a.order[at]] != nowhere {
-				a.next++
-			}
 		}
-		return true
 	}
-	free, begun, total, taken := a.free[:0], 0, 0, 0
+	if len(w.SpreadBy) > 0 {
+		updated := 0
+		for updated < len(free) && hasTarget(a.s, &a.s.Nodes[free[updated]]) {
+			updated++
+		}
+		take(free[:updated])
+		free = spread(free, w.SpreadBy, a.labels, func(i int) bool { return a.places[i] == k })
+	}
+	take(free)
+	return matched
+}
+
+// candidates returns the members that a wave matches, in the order in which it takes them, without those of other waves. total is how many members it matches, without those that have
+// joined after the wave was complete, and taken how many are in waves before it.
+func (a *assignment) candidates(w *Wave, k place) (free []int, total, taken int, matched bool) {
+	if w.Selector == nil && len(w.SpreadBy) == 0 { // without a look at each node
+		for a.next < len(a.order) && a.places[a.order[a.next]] != nowhere {
+			a.next++
+		}
+		for _, count := range a.counts[:k] {
+			taken += count
+		}
+		return a.order[a.next:], len(a.order) - a.lateOnes(k), taken, true
+	}
+	free, matched = a.free[:0], w.Selector == nil
 	for _, i := range a.order {
 		if !w.matches(a.labels[i]) {
 			continue
 		}
+		matched = true
 		if !a.late(k, i) {
 			total++
 		}
-		matched = true
 		switch at := a.places[i]; {
-		case at == nowhere:
-			if !a.closed(k, i) {
-				free = append(free, i)
-			}
-		case at == k:
+		case at == k, at == nowhere && !a.closed(k, i):
 			free = append(free, i)
-			begun++
-		case at < k:
+		case at != nowhere && at < k:
 			taken++
 		}
 	}
-	number := a.number(w, k, total, taken) - begun
-	for _, i := range spread(free, w.SpreadBy, a.labels, func(i int) bool { return a.places[i] == k }) {
-		if number > 0 && a.places[i] == nowhere {
-			a.put(i, k)
-			number--
+	return free, total, taken, matched
+}
+
+// lateOnes is the number of members that have joined after a wave was complete. They are the last ones of those that have the revision, and of the others.
+func (a *assignment) lateOnes(k place) (late int) {
+	for _, part := range [][]int{a.order[:a.updated], a.order[a.updated:]} {
+		for at := len(part); at > 0 && a.late(k, part[at-1]); at-- {
+			late++
 		}
 	}
-	return matched || w.Selector == nil
+	return late
 }
 
 // late reports whether a node has joined after a wave was complete. It does not count for a percentage then: the wave would take further nodes, and begin again, for
@@ -180,7 +193,7 @@ func (a *assignment) closed(k place, i int) bool {
 		return false
 	}
 	// If it is not known where updates have begun, the nodes that have the revision are its members.
-	return a.begun[k] || !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == a.s.Set.Update })
+	return a.begun[k] || !hasTarget(a.s, n)
 }
 
 // number is how many nodes a wave takes: total are those that it matches, taken those of them that are in waves before it. Percentages are those of the nodes
@@ -198,8 +211,8 @@ func (a *assignment) number(w *Wave, k place, total, taken int) int {
 	return rollout.Quantity{Value: w.Percent, Percent: true}.Of(total+gone) - taken - gone
 }
 
-// seniority returns the members in the order in which waves take them.
-func seniority(s *rollout.Snapshot) []int {
+// seniority returns the members in the order in which waves take them: first those that have a pod of the revision, of which it returns the number too.
+func seniority(s *rollout.Snapshot) (order []int, updated int) {
 	since := rollout.Time(0)
 	if u := s.Set.Update; u >= 0 && u < len(s.Revisions) {
 		since = s.Revisions[u].Created
@@ -210,17 +223,34 @@ func seniority(s *rollout.Snapshot) []int {
 		}
 		return 0
 	}
-	order := make([]int, 0, len(s.Nodes))
+	order = make([]int, 0, len(s.Nodes))
+	var others []int
 	for i := range s.Nodes {
-		if member(s, &s.Nodes[i]) {
+		switch n := &s.Nodes[i]; {
+		case !member(s, n):
+		case hasTarget(s, n):
 			order = append(order, i)
+		default:
+			others = append(others, i)
 		}
 	}
 	compare := func(a, b int) int { return cmp.Compare(late(a), late(b)) }
-	if !slices.IsSortedFunc(order, compare) {
-		slices.SortStableFunc(order, compare)
+	for _, part := range [][]int{order, others} {
+		if !slices.IsSortedFunc(part, compare) {
+			slices.SortStableFunc(part, compare)
+		}
 	}
-	return order
+	return append(order, others...), len(order)
+}
+
+// hasTarget reports whether a node has a pod of the revision.
+func hasTarget(s *rollout.Snapshot, n *rollout.Node) bool {
+	for i := range n.Pods {
+		if n.Pods[i].Revision == s.Set.Update {
+			return true
+		}
+	}
+	return false
 }
 
 // spread takes nodes in turn from the groups with equal values of the labels, and of each group those first that have begun. The groups come in the order of their

@@ -338,7 +338,7 @@ func (k known) without(p *v1alpha1.RolloutPolicy, nodes map[string]bool, all int
 	return rest
 }
 
-// firstWave are the nodes of the first wave: so many in the order of their names, and those that have joined since the revision was made after all others. A wave
+// firstWave are the nodes of the first wave: first those that have the revision, then others in the order of their names, and those that have joined since the revision was made after all others. A wave
 // that is spread has the first node of each zone, then the second one of each, and so on.
 func (k known) firstWave(wave *v1alpha1.Wave, target *appsv1.ControllerRevision) map[string]bool {
 	first := map[string]bool{}

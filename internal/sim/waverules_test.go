@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -37,7 +38,7 @@ type wavesRuling struct {
 // growthFactor is how many times larger each step of a growth is than the one before it.
 const growthFactor = 2
 
-// members are the nodes that must run a pod of the set, in the order in which waves take them.
+// members are the nodes that must run a pod of the set, in the order in which waves take them: first those with a pod of the newest revision.
 func (k known) members(target *appsv1.ControllerRevision) []*corev1.Node {
 	var members []*corev1.Node
 	for _, name := range sorted(k.nodes) {
@@ -51,8 +52,18 @@ func (k known) members(target *appsv1.ControllerRevision) []*corev1.Node {
 		}
 		return metav1.Time{}
 	}
-	slices.SortStableFunc(members, func(a, b *corev1.Node) int { return late(a).Compare(late(b).Time) })
+	slices.SortStableFunc(members, func(a, b *corev1.Node) int {
+		return cmp.Or(k.lacks(a)-k.lacks(b), late(a).Compare(late(b).Time))
+	})
 	return members
+}
+
+// lacks is 1 for a node without a pod of the newest revision, else 0.
+func (k known) lacks(n *corev1.Node) int {
+	if slices.ContainsFunc(k.on(n.Name), k.newest) {
+		return 0
+	}
+	return 1
 }
 
 // spread sorts nodes so that the first one of each zone comes first, then the second one of each.
@@ -97,6 +108,7 @@ func (k known) places(waves []v1alpha1.Wave, target *appsv1.ControllerRevision) 
 		})
 		if len(w.Nodes.SpreadBy) > 0 {
 			spread(free, w.Nodes.SpreadBy[0])
+			slices.SortStableFunc(free, func(a, b *corev1.Node) int { return k.lacks(a) - k.lacks(b) })
 		}
 		for _, n := range free[:max(min(number, len(free)), 0)] {
 			places[n.Name] = i
