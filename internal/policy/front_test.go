@@ -3,7 +3,9 @@
 package policy
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -30,5 +32,29 @@ func TestFrontLooksAtEachNodeOnce(t *testing.T) {
 		if f.reaches(end) != want {
 			t.Errorf("the first %d nodes are done: %t", end, !want)
 		}
+	}
+}
+
+// TestSpreadOverManyGroups: to take nodes in turn from many small groups and a large one costs about as much as from two large ones.
+func TestSpreadOverManyGroups(t *testing.T) {
+	const nodes = 60_000
+	all := make([]int, nodes)
+	unique, halves := make([]map[string]string, nodes), make([]map[string]string, nodes)
+	for i := range all {
+		all[i], halves[i] = i, map[string]string{"by": fmt.Sprint(i % 2)}
+		if i < nodes/2 {
+			unique[i] = map[string]string{"by": fmt.Sprint(i)} // the other half lacks the label, so it is one group
+		}
+	}
+	took := func(labels []map[string]string) time.Duration {
+		began := time.Now()
+		if got := spread(all, []string{"by"}, labels, func(int) bool { return false }); len(got) != nodes {
+			t.Fatal(len(got))
+		}
+		return time.Since(began)
+	}
+	few, many := took(halves), took(unique)
+	if many > 20*few {
+		t.Errorf("60000 nodes in 2 groups take %s, and in 30001 groups %s", few, many)
 	}
 }

@@ -283,12 +283,15 @@ func spread(nodes []int, by []string, nodeLabels []map[string]string, begun func
 		slices.SortStableFunc(g, func(a, b int) int { return cmp.Compare(first(a), first(b)) })
 	}
 	out := make([]int, 0, len(nodes))
-	for round := 0; len(out) < len(nodes); round++ {
+	for round := 0; len(groups) > 0; round++ {
+		rest := groups[:0] // the groups that have more nodes
 		for _, g := range groups {
-			if round < len(g) {
-				out = append(out, g[round])
+			out = append(out, g[round])
+			if round+1 < len(g) {
+				rest = append(rest, g)
 			}
 		}
+		groups = rest
 	}
 	return out
 }
