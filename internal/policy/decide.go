@@ -249,18 +249,7 @@ func (r *run) withPolicy() {
 	default:
 		r.roll()
 	}
-	if r.out.Status.Waves == nil && r.last != nil && !r.out.Retry {
-		r.out.Status.Waves = r.last.Waves // so that waves that have passed stay so
-		if r.atRest() {                   // none of the others waits for anything any more: the mark of an earlier set, or of a copy of the storage, has ended the rollout
-			r.out.Status.Waves = slices.DeleteFunc(slices.Clone(r.last.Waves), func(w v1alpha1.WaveStatus) bool { return w.Phase != v1alpha1.WavePassed })
-			for k := range r.out.Status.Waves {
-				r.out.Status.Waves[k].Begun = nil
-			}
-		}
-	}
-	if r.out.Status.Analyses == nil && r.last != nil && !r.out.Retry {
-		r.out.Status.Analyses = r.last.Analyses
-	}
+	r.keepProgress()
 	if !r.marked && !r.lost && r.out.Commit < 0 {
 		r.commit(r.committed)
 		if !r.atRest() && !r.undoing {
@@ -279,9 +268,13 @@ func (r *run) withPolicy() {
 // Invalid is the reason in a status while the specification of the policy cannot be followed.
 const Invalid = "Invalid"
 
-// uncontrolled reports why the policy holds nothing.
+// uncontrolled reports why the policy holds nothing. The rollout goes on where it was when the policy controls the set again.
 func (r *run) uncontrolled() {
 	r.out.Status.Phase = v1alpha1.PhaseStalled
+	r.keepProgress()
+	if r.in.Last != nil {
+		r.out.Status.LastStart = r.in.Last.LastStart
+	}
 	if r.in.OpenYurt {
 		why := LeftToOpenYurt()
 		r.block(why.Reason, why.Message)

@@ -27,6 +27,7 @@ func mutants() []mutant {
 		{"the waves wait for no node that pulls", "leftout.go", "w.joined && r.pullsForLong(&w)", "r.pullsForLong(&w)"},
 		{"nodes that have the revision do not come first", "waves.go", "case hasTarget(s, n):", "case hasTarget(s, n) && s == nil:"},
 		{"spreadBy prefers nodes that lack the revision", "waves.go", "take(free[:updated])", "take(free[:0])"},
+		{"a set that the policy does not control for a moment loses its progress", "decide.go", "PhaseStalled\n\tr.keepProgress()\n", "PhaseStalled\n"},
 		{"another node takes the place of one that is gone", "waves.go", "gone := int(a.gone[k])\n", "gone := 0\n"},
 		{"nodes that are gone do not count in a percentage", "waves.go", ".Of(total+gone)", ".Of(total)"},
 		{"another node with that name has its place", "begun.go", "b.joined != 0 && b.joined != r.s.Nodes[at].Joined", "b.joined != 0 && b.joined != b.joined"},

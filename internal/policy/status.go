@@ -4,6 +4,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -310,6 +311,25 @@ func Unwritten(set Set, of *rollout.Set, last *v1alpha1.SetStatus, because strin
 		"Let the API server accept it, or change the template.", because)})
 	st.Enforcement = enforcement(of)
 	return st
+}
+
+// keepProgress keeps what the waves and analyses of the rollout have reached, if this decision has not looked at them.
+func (r *run) keepProgress() {
+	st := r.out.Status
+	if r.last == nil || r.out.Retry {
+		return
+	}
+	if st.Waves == nil {
+		if st.Waves = r.last.Waves; r.atRest() { // none of the others waits for anything any more: the mark of an earlier set, or of a copy of the storage, has ended the rollout
+			st.Waves = slices.DeleteFunc(slices.Clone(r.last.Waves), func(w v1alpha1.WaveStatus) bool { return w.Phase != v1alpha1.WavePassed })
+			for k := range st.Waves {
+				st.Waves[k].Begun = nil
+			}
+		}
+	}
+	if st.Analyses == nil {
+		st.Analyses = r.last.Analyses
+	}
 }
 
 // keep takes from the last status (nil if there is none) what later decisions need, also those of another manager. The slices are shared.
