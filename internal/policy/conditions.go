@@ -49,7 +49,7 @@ func (p *Policy) Conditions(selected []Set, sets []v1alpha1.SetStatus, before []
 	active := active(p, sets)
 	after := slices.Clone(before)
 	set := func(kind string, is bool, reason, message string) {
-		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, ObservedGeneration: p.Generation, LastTransitionTime: now}
+		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: Shortened(message, mostInCondition), ObservedGeneration: p.Generation, LastTransitionTime: now}
 		if is {
 			c.Status = metav1.ConditionTrue
 		}
@@ -97,13 +97,13 @@ func (p *Policy) enforced(sets []v1alpha1.SetStatus, now metav1.Time) metav1.Con
 
 // loosely returns what the policy does not control; empty if it controls everything.
 func loosely(sets []v1alpha1.SetStatus) string {
-	var parts []string
+	var texts setTexts
 	for i := range sets {
 		if text := NotHeld(sets[i].Enforcement); text != "" {
-			parts = append(parts, sets[i].Name+": "+text)
+			texts.add(sets[i].Name, text)
 		}
 	}
-	return strings.Join(parts, "; ")
+	return texts.String()
 }
 
 // NotHeld is what a policy cannot hold of a set; empty if it holds everything.
@@ -143,23 +143,23 @@ func (p *Policy) stalled(sets []v1alpha1.SetStatus) (message, reason string) {
 
 // active describes the active rollouts; empty if none is active, or if all wait after a wave and the policy counts as ready then.
 func active(p *Policy, sets []v1alpha1.SetStatus) string {
-	var parts []string
+	var texts setTexts
 	for i := range sets {
 		s := &sets[i]
 		if s.Phase == v1alpha1.PhaseComplete || p.Settled(s) {
 			continue
 		}
-		text := fmt.Sprintf("%s: %s", s.Name, s.Phase)
+		text := string(s.Phase)
 		if s.Wave != "" {
 			text += " in wave " + s.Wave
 		}
-		text += frozen(s)
-		parts = append(parts, text)
+		texts.add(s.Name, text+frozen(s))
 	}
-	if len(parts) > 0 {
-		parts = append(parts, withoutNodes(sets)...)
+	active, without := texts.String(), withoutNodes(sets)
+	if active == "" || without == "" {
+		return active
 	}
-	return strings.Join(parts, "; ")
+	return active + "; " + without
 }
 
 // frozen says that a freeze is what a set in the phase WaitingForWindow waits for; empty if it is a window.
@@ -175,8 +175,8 @@ func frozen(s *v1alpha1.SetStatus) string {
 }
 
 // withoutNodes describes the waves of the specification that have no nodes, for example because earlier waves have them all: nothing is observed there.
-func withoutNodes(sets []v1alpha1.SetStatus) []string {
-	var parts []string
+func withoutNodes(sets []v1alpha1.SetStatus) string {
+	var texts setTexts
 	for i := range sets {
 		var names []string
 		for k := range sets[i].Waves {
@@ -185,10 +185,10 @@ func withoutNodes(sets []v1alpha1.SetStatus) []string {
 			}
 		}
 		if len(names) > 0 {
-			parts = append(parts, fmt.Sprintf("%s: waves without nodes: %s", sets[i].Name, strings.Join(names, ", ")))
+			texts.add(sets[i].Name, "waves without nodes: "+strings.Join(names, ", "))
 		}
 	}
-	return parts
+	return texts.String()
 }
 
 // Settled reports whether the rollout of a set waits after a wave that is complete and healthy, and that is enough for the policy to be ready.
@@ -248,13 +248,17 @@ func ready(sets []v1alpha1.SetStatus) string {
 }
 
 // foreseen describes where the next rollouts of sets would stop.
-func foreseen(sets []v1alpha1.SetStatus) (text string) {
+func foreseen(sets []v1alpha1.SetStatus) string {
+	var texts setTexts
 	for i := range sets {
 		if s := &sets[i]; s.Phase == v1alpha1.PhaseComplete {
 			for _, b := range s.Blocking {
-				text += fmt.Sprintf(" %s: %s", s.Name, b.Message)
+				texts.add(s.Name, b.Message)
 			}
 		}
 	}
-	return text
+	if len(texts.all) == 0 {
+		return ""
+	}
+	return " " + texts.joined(" ")
 }

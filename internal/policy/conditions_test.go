@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -162,5 +163,65 @@ func TestUnusedTargets(t *testing.T) {
 	}
 	if got := ready(agent, policy.Set{Name: "log", Labels: log}); got != all {
 		t.Error(got)
+	}
+}
+
+// TestConditionsOfManySets: the CRD allows at most 32768 characters in the message of a condition. A longer one has the API server refuse the whole status, each time, so users would see nothing of the policy,
+// and another manager would know nothing of its progress.
+func TestConditionsOfManySets(t *testing.T) {
+	for name, st := range map[string]v1alpha1.SetStatus{
+		"next to kube-controller-manager": {Enforcement: v1alpha1.EnforcementOnDelete, Phase: v1alpha1.PhaseComplete},
+		"rolling":                         {Enforcement: v1alpha1.EnforcementFull, Phase: v1alpha1.PhaseRolling, Wave: "canary", Waves: []v1alpha1.WaveStatus{{Name: "canary", Nodes: 3}, {Name: "tenth"}}},
+		"an empty wave": {Enforcement: v1alpha1.EnforcementFull, Phase: v1alpha1.PhaseComplete, Blocking: []v1alpha1.Blocking{
+			{Reason: "EmptyWave", Message: "The next rollout stops before this wave: spec.waves[0].nodes.selector selects no node of the daemon set, so the wave canary cannot begin: label nodes, or change the selector."},
+		}},
+	} {
+		p := read(t, "targets: [{apiVersion: apps/v1, kind: DaemonSet, selector: {matchLabels: {tier: agent}}}]\nwaves: [{name: canary, nodes: {count: 3}}]")
+		var sets []v1alpha1.SetStatus
+		var selected []policy.Set
+		for i := range 500 {
+			is := *st.DeepCopy()
+			is.APIVersion, is.Name = "apps/v1", fmt.Sprintf("agent-of-a-team-%03d", i)
+			sets, selected = append(sets, is), append(selected, policy.Set{Namespace: "default", Name: is.Name, Labels: map[string]string{"tier": "agent"}})
+		}
+		for _, c := range p.Conditions(selected, sets, nil, metav1.Time{}) {
+			if len(c.Message) > 32768 {
+				t.Errorf("%s: the message of the condition %s has %d characters", name, c.Type, len(c.Message))
+			}
+		}
+	}
+}
+
+// TestMessageAboutManySets: sets with the same text come together, and a message has the first ones of many.
+func TestMessageAboutManySets(t *testing.T) {
+	p := read(t, "waves: [{name: canary, nodes: {count: 3}}]")
+	message := func(sets []v1alpha1.SetStatus) string {
+		return meta.FindStatusCondition(p.Conditions(nil, sets, nil, metav1.Time{}), v1alpha1.ConditionReconciling).Message
+	}
+	var same, different []v1alpha1.SetStatus
+	for i := range 12 {
+		s := v1alpha1.SetStatus{APIVersion: "apps/v1", Name: fmt.Sprint("s", i), Phase: v1alpha1.PhaseRolling, Wave: "canary"}
+		same = append(same, s)
+		s.Wave = fmt.Sprint("w", i)
+		different = append(different, s)
+	}
+	same[0].Name, different[0].Name = "agent", "agent"
+	for _, test := range []struct {
+		sets []v1alpha1.SetStatus
+		want string
+	}{
+		{same[:2], "agent, s1: Rolling in wave canary"},
+		{same, "agent, s1, s2, s3, s4, s5, s6, s7, s8, s9 and 2 more: Rolling in wave canary"},
+		{different[:2], "agent: Rolling in wave w0; s1: Rolling in wave w1"},
+		{different, "agent: Rolling in wave w0; s1: Rolling in wave w1; s2: Rolling in wave w2; s3: Rolling in wave w3; s4: Rolling in wave w4; s5: Rolling in wave w5; " +
+			"s6: Rolling in wave w6; s7: Rolling in wave w7; s8: Rolling in wave w8; s9: Rolling in wave w9; more daemon sets in status.sets: 2"},
+	} {
+		if got := message(test.sets); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+	p.Problems = []string{strings.Repeat("x", 40_000)}
+	if got := message(same); len(got) > 32768 {
+		t.Errorf("%d characters", len(got))
 	}
 }

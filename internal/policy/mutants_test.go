@@ -171,6 +171,8 @@ func mutants() []mutant {
 		{"a node that comes back starts while a later zone is at work", "order.go", "return several || some && zone != first", "return several && zone != first"},
 		{"empty waves pass while all nodes are tainted", "unneeded.go", "if member(r.s, n) {", "if member(r.s, n) || r.s != nil {"},
 		{"a policy is ready although a wave lacks pods", "conditions.go", "if !p.WaveHealthy || !available(s) {", "if !p.WaveHealthy {"},
+		{"a condition is longer than the CRD allows", "conditions.go", "Shortened(message, mostInCondition)", "message"},
+		{"a condition names all daemon sets", "summary.go", "s.sets[:min(len(s.sets), mostInMessage)]", "s.sets"},
 		{"a rollout does not end without a node that is left out", "roll.go", "case old && r.isLeftOut(i):", "case old && r.s == nil:"},
 		{"each decision of a process repeats a notice", "notice.go", "if !r.in.Restored || r.last == nil ||", "if r.last == nil ||"},
 		{"an approval that is being deleted counts", "approval.go", "&& a.DeletionTimestamp == nil\n}", "\n}"},

@@ -50,3 +50,52 @@ func rank(s v1alpha1.SetStatus) int {
 	}
 	return 0
 }
+
+// mostInCondition is how many characters the message of a condition has at most. The CRD allows 32768, and the API server refuses a status with a longer one.
+const mostInCondition = 16 * 1024
+
+// mostInMessage is how many daemon sets a message names for one text, and how many texts it has.
+const mostInMessage = 10
+
+// setTexts are texts about daemon sets. Sets with the same text come together.
+type setTexts struct{ all []setText }
+
+// setText is a text about some daemon sets.
+type setText struct {
+	text string
+	sets []string
+}
+
+func (t *setTexts) add(set, text string) {
+	at := slices.IndexFunc(t.all, func(s setText) bool { return s.text == text })
+	if at < 0 {
+		at = len(t.all)
+		t.all = append(t.all, setText{text: text})
+	}
+	t.all[at].sets = append(t.all[at].sets, set)
+}
+
+func (t *setTexts) String() string { return t.joined("; ") }
+
+// joined joins the texts. Of many, it has only the first ones, and the number of daemon sets that the others are about.
+func (t *setTexts) joined(separator string) string {
+	var parts []string
+	for i := range t.all[:min(len(t.all), mostInMessage)] {
+		s := &t.all[i]
+		names := strings.Join(s.sets[:min(len(s.sets), mostInMessage)], ", ")
+		if more := len(s.sets) - mostInMessage; more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		parts = append(parts, names+": "+s.text)
+	}
+	others := map[string]bool{}
+	for i := mostInMessage; i < len(t.all); i++ {
+		for _, set := range t.all[i].sets {
+			others[set] = true
+		}
+	}
+	if len(others) > 0 {
+		parts = append(parts, fmt.Sprintf("more daemon sets in status.sets: %d", len(others)))
+	}
+	return strings.Join(parts, separator)
+}
