@@ -33,3 +33,21 @@ func TestSelectorOfAWaveWithTooManyTerms(t *testing.T) {
 		}
 	}
 }
+
+// TestSelectorOfAWaveWithTooManyValues: the values of a term cost as much as terms do, because each is compared for each node in each pass.
+func TestSelectorOfAWaveWithTooManyValues(t *testing.T) {
+	for values, want := range map[int]bool{policy.MostValues: true, policy.MostValues + 1: false} {
+		selector := &metav1.LabelSelector{}
+		for range 2 {
+			selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{Key: "kubernetes.io/hostname", Operator: metav1.LabelSelectorOpIn})
+		}
+		for i := range values {
+			e := &selector.MatchExpressions[i%2]
+			e.Values = append(e.Values, fmt.Sprint("node-", i))
+		}
+		p := policy.Read(&v1alpha1.RolloutPolicy{Spec: v1alpha1.RolloutPolicySpec{Waves: []v1alpha1.Wave{{Name: "canary", Nodes: v1alpha1.WaveNodes{Selector: selector}}}}})
+		if is := len(p.Problems) == 0; is != want || !is && p.Problems[0] != "spec.waves[0].nodes.selector: its terms have 1001 values, and at most 1000 are allowed: label the nodes, and select them by that label" {
+			t.Errorf("%d values: problems %q", values, p.Problems)
+		}
+	}
+}

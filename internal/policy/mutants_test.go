@@ -173,6 +173,7 @@ func mutants() []mutant {
 		{"a policy is ready although a wave lacks pods", "conditions.go", "if !p.WaveHealthy || !available(s) {", "if !p.WaveHealthy {"},
 		{"a condition is longer than the CRD allows", "conditions.go", "Shortened(message, mostInCondition)", "message"},
 		{"a condition names all daemon sets", "summary.go", "s.sets[:min(len(s.sets), mostInMessage)]", "s.sets"},
+		{"a selector has any number of values", "policy.go", "if values > MostValues {", "if values > MostValues && p == nil {"},
 		{"a rollout does not end without a node that is left out", "roll.go", "case old && r.isLeftOut(i):", "case old && r.s == nil:"},
 		{"each decision of a process repeats a notice", "notice.go", "if !r.in.Restored || r.last == nil ||", "if r.last == nil ||"},
 		{"an approval that is being deleted counts", "approval.go", "&& a.DeletionTimestamp == nil\n}", "\n}"},

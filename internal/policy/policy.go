@@ -213,8 +213,11 @@ func (p *Policy) label(path, key string) string {
 	return key
 }
 
-// MostTerms is how many terms the selector of a wave may have. Each is evaluated for each node in each pass.
-const MostTerms = 64
+// MostTerms and MostValues are how many terms the selector of a wave may have, and how many values these may have together. Each is compared for each node in each pass.
+const (
+	MostTerms  = 64
+	MostValues = 1000
+)
 
 // selectorOfNodes is selector for the nodes of a wave.
 func (p *Policy) selectorOfNodes(path string, from *metav1.LabelSelector) labels.Selector {
@@ -223,6 +226,14 @@ func (p *Policy) selectorOfNodes(path string, from *metav1.LabelSelector) labels
 	}
 	if n := len(from.MatchLabels) + len(from.MatchExpressions); n > MostTerms {
 		p.problem(path, "it has %d terms, and at most %d are allowed", n, MostTerms)
+		return labels.Nothing()
+	}
+	values := 0
+	for i := range from.MatchExpressions {
+		values += len(from.MatchExpressions[i].Values)
+	}
+	if values > MostValues {
+		p.problem(path, "its terms have %d values, and at most %d are allowed: label the nodes, and select them by that label", values, MostValues)
 		return labels.Nothing()
 	}
 	return p.selector(path, from)
