@@ -174,6 +174,8 @@ func mutants() []mutant {
 		{"a condition is longer than the CRD allows", "conditions.go", "Shortened(message, mostInCondition)", "message"},
 		{"a condition names all daemon sets", "summary.go", "s.sets[:min(len(s.sets), mostInMessage)]", "s.sets"},
 		{"a selector has any number of values", "policy.go", "if values > MostValues {", "if values > MostValues && p == nil {"},
+		{"a message says by the clock on the wall when a node is left out", "notready.go", "*limit - r.out.Memory.down[n.Name].lasts", "n.Since.Add(*limit).Sub(r.s.Now)"},
+		{"the time when a node is left out changes with each decision", "notready.go", ".Round(time.Second)", ""},
 		{"a rollout does not end without a node that is left out", "roll.go", "case old && r.isLeftOut(i):", "case old && r.s == nil:"},
 		{"each decision of a process repeats a notice", "notice.go", "if !r.in.Restored || r.last == nil ||", "if r.last == nil ||"},
 		{"an approval that is being deleted counts", "approval.go", "&& a.DeletionTimestamp == nil\n}", "\n}"},

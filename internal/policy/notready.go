@@ -65,15 +65,17 @@ func (r *run) blockedByRefusals(active place) {
 	r.block(blockedUpdateRefused, fmt.Sprintf("The API server refuses to delete or change the pod on %s: %s. Let it accept that.", nodeCount(int32(len(names))), some(names)))
 }
 
-// awayText says since when a node is not ready, and when the wave continues without it.
+// awayText says since when a node is not ready, and when the wave continues without it. That depends on how long this manager has measured, so it is rounded: small differences between the
+// clocks would change the status with each decision.
 func (r *run) awayText(n *rollout.Node) string {
 	if n.Since == 0 {
 		return ""
 	}
 	text := "since " + moment(n.Since)
 	if limit := r.p.UnreachableAfter; limit != nil {
-		if at := n.Since.Add(*limit); at > r.s.Now {
-			text += ", left out at " + moment(at)
+		if rest := *limit - r.out.Memory.down[n.Name].lasts; rest > 0 {
+			at := time.Unix(0, int64(r.s.Now.Add(rest))).Round(time.Second)
+			text += ", left out at " + moment(rollout.At(at))
 		}
 	}
 	return " (" + text + ")"

@@ -44,3 +44,21 @@ func TestAWaveThatWaitsForNodesThatAreNotReady(t *testing.T) {
 		}
 	}
 }
+
+// TestWhenANodeIsLeftOut: the message has the time when the wave goes on without the node, also if its condition is older than what the manager has measured, and clocks differ a little.
+func TestWhenANodeIsLeftOut(t *testing.T) {
+	w := newWorld(t, "unreachableAfter: 10m\nwaves: [{name: canary, nodes: {count: 3}}]")
+	w.pass(time.Second)
+	n := w.node("a")
+	n.Ready, n.Since, n.Pods[0].Ready = false, noon.Add(-5*time.Minute), false
+	for _, wall := range []time.Duration{time.Second, 60*time.Second - time.Millisecond, 60*time.Second + 2*time.Millisecond} {
+		w.jump(wall, wall.Round(time.Second))
+		if got, want := w.last.Blocking[0].Message, "left out at "+time.Unix(0, int64(noon.Add(10*time.Minute+2*time.Second))).UTC().Format(time.RFC3339); !strings.Contains(got, want) {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	}
+	w.pass(8 * time.Minute)
+	if got := w.wave("canary"); got.Nodes != 2 {
+		t.Errorf("10 minutes later the wave has %d nodes", got.Nodes)
+	}
+}
