@@ -222,12 +222,8 @@ const NodesGone = "NodesGone"
 // wave counts the nodes of a wave. It keeps the known progress.
 func (r *run) wave(k int) v1alpha1.WaveStatus {
 	w := v1alpha1.WaveStatus{Name: r.p.Waves[k].Name, Phase: v1alpha1.WavePending}
-	if r.last != nil {
-		for i := range r.last.Waves {
-			if r.last.Waves[i].Name == w.Name {
-				w = *r.last.Waves[i].DeepCopy()
-			}
-		}
+	if was := r.before(w.Name); was != nil {
+		w = *was.DeepCopy()
 	}
 	n := &r.waves[k]
 	w.Nodes, w.Updated, w.Available, w.Gone = n.nodes, n.updated, n.available, r.gone[k]

@@ -234,12 +234,8 @@ func (r *run) undoEnded() {
 
 // phaseBefore is the phase that a wave had in the last status of the rollout.
 func (r *run) phaseBefore(wave string) v1alpha1.WavePhase {
-	if r.last != nil {
-		for i := range r.last.Waves {
-			if r.last.Waves[i].Name == wave {
-				return r.last.Waves[i].Phase
-			}
-		}
+	if was := r.before(wave); was != nil {
+		return was.Phase
 	}
 	return v1alpha1.WavePending
 }
