@@ -57,7 +57,8 @@
 // # Vocabulary
 //
 //	member     a node that must run a pod of the set
-//	left out   a member that has not been ready for Policy.UnreachableAfter; the waves go on without it
+//	left out   a member without an available pod that the waves go on without: it has not been ready for long, its pod was broken before the update, no pod of the set
+//	           has ever been available there, or it is one of the nodes that may fail (leftOut)
 //	done       a member with an available pod of the target, and without an older live one
 //	complete   a wave of which all members are done, except those that are left out
 //	passed     a wave that was complete for its soak time, and is approved where that is needed; a wave that has passed stays so for this rollout
