@@ -20,7 +20,7 @@ type mutant struct{ name, file, text, mistake string }
 // mutants are wrong about what fails, what follows from that, and what programs are notified of.
 func mutants() []mutant {
 	return []mutant{
-		{"each zone begins a step of its own", "waves.go", "return more >= 0", "return more >= -1"},
+		{"each zone begins a step of its own", "order.go", "return more >= 0", "return more >= -1"},
 		{"a node that a wave does not match any more keeps its place", "begun.go", "case there && member(r.s, &r.s.Nodes[at]): // a user", "case there && r.s == nil: // a user"},
 		{"nodes that are left out hide those that are gone", "roll.go", "w.Nodes == 0 && r.decided(", "w.Nodes == 0 && r.waves[k].absent == 0 && r.decided("},
 		{"the waves wait for a node that joins and pulls for ever", "leftout.go", "return w.pulls && !r.remains(", "return w.pulls && r.s == nil && !r.remains("},
@@ -38,8 +38,8 @@ func mutants() []mutant {
 		{"a wave that stalls passes after a failure", "roll.go", "\t\t\tbreak\n\t\t}\n\t\tif !r.advance(", "\t\t}\n\t\tif !r.advance("},
 		{"a wave whose nodes are gone passes", "roll.go", "open && w.Gone > 0 &&", "open && w.Gone < 0 &&"},
 		{"a wave that has soaked waits for nodes that are gone", "roll.go", "w.Phase != v1alpha1.WavePassed && w.Phase != v1alpha1.WaveWaitingForApproval", "w.Phase != v1alpha1.WavePassed"},
-		{"a step of which no node is left holds nothing", "waves.go", "(end > gone || goesOn)", "(end > gone || goesOn || gone > 0)"},
-		{"a node that joins comes before those that have begun", "waves.go", "case r.began[i] == place(k) || r.p.Waves[k].Start == nil:", "case r.s != nil:"},
+		{"a step of which no node is left holds nothing", "order.go", "(end > gone || goesOn)", "(end > gone || goesOn || gone > 0)"},
+		{"a node that joins comes before those that have begun", "order.go", "case r.began[i] == place(k) || r.p.Waves[k].Start == nil:", "case r.s != nil:"},
 		{"an analysis without an answer passes", "answers.go", "if as.Answer != v1alpha1.AnswerPass {\n\t\t\th.passing = false", "if as.Answer == v1alpha1.AnswerFail {\n\t\t\th.passing = false"},
 		{"an answer from before the wave was complete counts", "answers.go", "complete(was) != complete(st) ||", "false ||"},
 		{"an answer of another process counts", "answers.go", "|| r.in.Restored && r.in.Measuring == MeasuredHere {\n\t\tas.Answer", "{\n\t\tas.Answer"},
