@@ -18,11 +18,13 @@ func TestFrontLooksAtEachNodeOnce(t *testing.T) {
 		f.nodes = append(f.nodes, i)
 	}
 	asked := 0
-	f.done = func(i int) bool {
-		asked++
-		return i < updated
+	f.look = func(i int) sight {
+		if asked++; i < updated {
+			return works
+		}
+		return lacking
 	}
-	if got := f.grown(&Wave{Start: &rollout.Quantity{Value: 1}, Factor: 1}, 0, 0, false); got != updated+1 {
+	if got, _ := f.grown(&Wave{Start: &rollout.Quantity{Value: 1}, Factor: 1}, 0, 0, false); got != updated+1 {
 		t.Errorf("%d nodes have begun, want %d", got, updated+1)
 	}
 	if asked != updated+1 {

@@ -90,5 +90,11 @@ func (r *run) blockLeftOut(wave string, nodes int32) {
 		"The wave goes on when one of them has an available pod of the new revision: repair a node, or change the wave.", wave, nodes))
 }
 
-// NodesLeftOut is the reason in a status while all nodes of a wave are left out, so that nothing shows that the revision works.
+// blockStep says why a wave does not go on after a step of its growth, or a zone, although it waits for no node of it.
+func (r *run) blockStep(k int, which string) {
+	r.block(NodesLeftOut, fmt.Sprintf("Each node %s of the wave %s that has got the new revision is left out now, because its pod was not available before the update, because the revision failed there and spec.failure.maxFailedNodes allows that, or because the node is not ready. "+
+		"The wave goes on when one of them has an available pod: repair a node, go on without them with a RolloutApproval with the decision Promote, or change the template.", which, r.p.Waves[k].Name))
+}
+
+// NodesLeftOut is the reason in a status while all nodes of a wave, of a step of its growth or of a zone are left out, so that nothing shows that the revision works.
 const NodesLeftOut = "NodesLeftOut"

@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,23 +11,31 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// steps holds back the nodes of the active wave that come in a later step of its growth, or in a later group of nodes. The nodes
-// come in the order in which the set updates them.
+// steps holds back the nodes of the active wave that come in a later step of its growth, or in a later zone. The nodes come in the order in which the set updates them. A step or a zone
+// has passed when each of its nodes is available or left out, and one of them shows that the revision works.
 func (r *run) steps(k int) {
-	w, topology := &r.p.Waves[k], r.p.TopologyKey
-	if w.Start == nil && topology == "" {
+	w := &r.p.Waves[k]
+	if w.Start == nil && r.p.TopologyKey == "" {
 		return
 	}
-	nodes, begun := r.inOrder(k)
-	more := 0
+	nodes, others, begun := r.inOrder(k)
+	more := len(nodes)
 	if w.Start != nil {
-		f := front{nodes: nodes, done: r.done}
-		end := f.grown(w, begun, int(r.gone[k]), begun > 0 || r.decided(v1alpha1.Promote, w.Name) != nil)
+		f := front{nodes: nodes, look: r.look}
+		end, shows := f.grown(w, begun, int(r.gone[k]), r.decided(v1alpha1.Promote, w.Name) != nil)
 		if end == 0 && len(nodes) > 0 {
 			r.stallBefore(k, NodesGone, r.desertedText(k))
 			return
 		}
+		if !shows {
+			r.blockStep(k, "of the last growth step")
+		}
 		more = end - begun
+		for _, i := range others {
+			if end < len(nodes) {
+				r.holds[i] = rollout.WaitWave
+			}
+		}
 	}
 	begins := func(i int) bool { // within the step
 		if w.Start == nil || r.began[i] == place(k) {
@@ -35,36 +44,58 @@ func (r *run) steps(k int) {
 		more--
 		return more >= 0
 	}
-	hold := func(i int) {
-		if r.holds[i] = rollout.WaitWave; begins(i) {
-			r.holds[i] = rollout.WaitOrder
-		}
+	if r.p.TopologyKey != "" {
+		r.zones(k, append(nodes, others...), begins)
+		return
 	}
-	var groups []string // of the nodes
-	if topology != "" {
-		nodes, groups = r.grouped(nodes, topology)
-	}
-	done := front{nodes: nodes, done: r.done}
-	elsewhere := r.busy()
-	for at, i := range nodes {
-		if len(groups) > 0 && elsewhere(groups[at]) && !r.standing[i].UnderWay {
-			hold(i)
-			continue
-		}
-		if groups != nil && at > 0 && groups[at] != groups[at-1] && !done.reaches(at) {
-			for _, i := range nodes[at:] {
-				hold(i)
-			}
-			return
-		}
+	for _, i := range nodes {
 		if !begins(i) {
 			r.holds[i] = rollout.WaitWave
 		}
 	}
 }
 
-// inOrder returns the members of a wave that grows, or whose nodes are in groups, and how many of them have begun: a node that joins does not come before these.
-func (r *run) inOrder(k int) (nodes []int, begun int) {
+// zones holds back the nodes of later zones than the first one that has not passed. begins reports whether a node is within the growth step.
+func (r *run) zones(k int, nodes []int, begins func(i int) bool) {
+	hold := func(i int) {
+		switch within := !r.inTurn(i) || begins(i); {
+		case r.holds[i] != rollout.NotEvaluated:
+		case within:
+			r.holds[i] = rollout.WaitOrder
+		default:
+			r.holds[i] = rollout.WaitWave
+		}
+	}
+	nodes, zones := r.grouped(nodes, r.p.TopologyKey)
+	f, last, start, promoted := front{nodes: nodes, look: r.look}, r.lastReached(nodes), 0, r.decided(v1alpha1.Promote, r.p.Waves[k].Name) != nil
+	elsewhere := r.busy()
+	for at, i := range nodes {
+		if at > 0 && zones[at] != zones[at-1] {
+			done := f.reaches(at)
+			shows := at <= last || promoted || f.shows(start)
+			if done && !shows {
+				r.blockStep(k, fmt.Sprintf("with the label %s=%s", r.p.TopologyKey, zones[at-1]))
+			}
+			if !done || !shows {
+				for _, i := range nodes[at:] {
+					hold(i)
+				}
+				return
+			}
+			start = at
+		}
+		switch {
+		case elsewhere(zones[at]) && !r.standing[i].UnderWay:
+			hold(i)
+		case r.inTurn(i) && !begins(i):
+			r.holds[i] = rollout.WaitWave
+		}
+	}
+}
+
+// inOrder returns the nodes of a wave that grows, or whose nodes are in zones, and how many of them have begun: a node that joins does not come before these. Others are those of its nodes
+// that steps and zones neither count nor wait for.
+func (r *run) inOrder(k int) (nodes, others []int, begun int) {
 	nodes, later := make([]int, 0, r.waves[k].nodes+r.waves[k].absent), []int(nil)
 	for j := range r.s.Nodes {
 		i := j
@@ -73,13 +104,41 @@ func (r *run) inOrder(k int) (nodes []int, begun int) {
 		}
 		switch {
 		case r.places[i] != place(k) || !member(r.s, &r.s.Nodes[i]):
+		case !r.inTurn(i):
+			others = append(others, i)
 		case r.began[i] == place(k) || r.p.Waves[k].Start == nil:
 			nodes = append(nodes, i)
 		default:
 			later = append(later, i)
 		}
 	}
-	return append(nodes, later...), len(nodes)
+	return append(nodes, later...), others, len(nodes)
+}
+
+// inTurn reports whether steps and zones count a node: not one that is left out and that the revision has not reached, because that says nothing about the revision.
+func (r *run) inTurn(i int) bool {
+	return !r.isLeftOut(i) || r.reached(i)
+}
+
+// reached reports whether a node has, or is to get, a pod of the revision.
+func (r *run) reached(i int) bool {
+	n, update := &r.s.Nodes[i], r.s.Set.Update
+	return n.Last == update || slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == update })
+}
+
+// lastReached is the last of some nodes that the revision has reached in its turn: what comes before it has passed. Nodes that joined may have got the revision before their turn.
+func (r *run) lastReached(nodes []int) int {
+	created := r.s.Revisions[r.s.Set.Update].Created
+	for at := len(nodes) - 1; at >= 0; at-- {
+		i := nodes[at]
+		if r.standing[i].AwaitsUpdate {
+			continue
+		}
+		if joined := r.s.Nodes[i].Joined; (created == 0 || joined <= created) && r.reached(i) {
+			return at
+		}
+	}
+	return -1
 }
 
 // grouped orders nodes by the value of a label, and returns that too.
@@ -103,36 +162,72 @@ func (r *run) grouped(nodes []int, key string) ([]int, []string) {
 	return nodes, groups
 }
 
-// grown is how many nodes of a wave may begin: with a start of 2 and a factor of 2 first 2, then 6, then 14. Nodes that are gone were the first ones. A step of
-// which nothing else is left holds the others, unless goesOn.
-func (f *front) grown(w *Wave, begun, gone int, goesOn bool) int {
+// grown is how many nodes of a wave may begin: with a start of 2 and a factor of 2 first 2, then 6, then 14. Nodes that are gone were the first ones. The last step that has begun holds the
+// others if it shows nothing, unless a user promotes the wave: of the steps before it, another one could not have begun.
+func (f *front) grown(w *Wave, begun, gone int, promoted bool) (end int, shows bool) {
 	all := len(f.nodes) + gone
 	step := max(w.Start.Of(all), 1)
-	end := step
-	for end < all && (end > gone || goesOn) && f.reaches(max(end-gone, 0)) {
-		step = min(step*w.Factor, all)
-		end += step
+	start, end := 0, step
+	for shows = true; end < all && f.reaches(max(end-gone, 0)); end += step {
+		later := begun > 0 && gone+begun > end
+		if shows = later || promoted || end > gone && f.shows(max(start-gone, 0)); !shows {
+			break
+		}
+		start, step = end, min(step*w.Factor, all)
 	}
-	return max(min(end, all)-gone, begun)
+	return max(min(end, all)-gone, begun), shows
 }
 
-// done reports whether a node is done or left out.
-func (r *run) done(i int) bool { return r.isLeftOut(i) || r.standing[i].Available }
+// look returns what a node is for its step and its zone.
+func (r *run) look(i int) sight {
+	switch {
+	case r.standing[i].Available:
+		return works
+	case !r.inTurn(i):
+		return uncounted
+	case r.isLeftOut(i):
+		return missing
+	default:
+		return lacking
+	}
+}
 
-// front is how far some nodes are done, in their order. It looks at each node once, so that a step or a group for each of 100,000 nodes costs no more than one for all.
+// sight is what a node is for its step and its zone: these wait for one that is lacking, and one that is missing shows nothing.
+type sight uint8
+
+const (
+	lacking sight = iota
+	uncounted
+	missing
+	works
+)
+
+// front is how far some nodes are done, in their order. It looks at each node once, so that a step or a zone for each of 100,000 nodes costs no more than one for all.
 type front struct {
 	nodes []int
-	done  func(i int) bool
+	look  func(i int) sight
 	at    int
+	// works and missing are the numbers of nodes up to the last one that is that.
+	works, missing int
 }
 
 // reaches reports whether the first nodes are done.
 func (f *front) reaches(end int) bool {
-	for f.at < end && f.done(f.nodes[f.at]) {
-		f.at++
+	for ; f.at < end; f.at++ {
+		switch f.look(f.nodes[f.at]) {
+		case lacking:
+			return false
+		case missing:
+			f.missing = f.at + 1
+		case works:
+			f.works = f.at + 1
+		}
 	}
-	return f.at >= end
+	return true
 }
+
+// shows reports whether the nodes from one on that are done show that the revision works. If none of them is missing, they have nothing to show.
+func (f *front) shows(start int) bool { return f.works > start || f.missing <= start }
 
 // busy returns a function that reports whether an update is under way in another zone than this one, in whichever wave: a node that was left out in its turn may come back
 // in a zone whose turn has passed.

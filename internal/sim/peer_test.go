@@ -155,7 +155,7 @@ func (s *sim) unstickPeer() *op {
 		return nil
 	}
 	gone := slices.ContainsFunc(p.Status.Sets, func(st v1alpha1.SetStatus) bool {
-		return slices.ContainsFunc(st.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == "NodesGone" })
+		return slices.ContainsFunc(st.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == "NodesGone" || b.Reason == "NodesLeftOut" })
 	})
 	if !gone && !slices.ContainsFunc(s.w.pods(), func(p *corev1.Pod) bool { return ownedBy(p, s.w.peer()) && live(p) && !works(p) }) {
 		return nil

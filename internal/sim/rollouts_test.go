@@ -412,11 +412,12 @@ func (s *sim) retryOp(p *v1alpha1.RolloutPolicy) *op {
 	return nil
 }
 
-// promoteOp is that a user goes on after a wave of which all nodes that had begun are gone; nil if there is none, or a user has done so already.
+// promoteOp is that a user goes on after a wave of which all nodes that had begun are gone, or a step or zone of which all are left out; nil if there is none, or a user has done so already.
 func (s *sim) promoteOp(p *v1alpha1.RolloutPolicy) *op {
 	for i := range p.Status.Sets {
 		st := &p.Status.Sets[i]
-		gone := slices.ContainsFunc(st.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == "NodesGone" })
+		left := slices.ContainsFunc(st.Waves, func(w v1alpha1.WaveStatus) bool { return w.Name == st.Wave && w.Nodes > 0 }) // else no node of the wave is counted, and nothing can be decided
+		gone := slices.ContainsFunc(st.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == "NodesGone" || b.Reason == "NodesLeftOut" && left })
 		asked := slices.ContainsFunc(s.w.approvals(), func(a *v1alpha1.RolloutApproval) bool {
 			return a.Spec.Decision == v1alpha1.Promote && a.Spec.Wave == st.Wave && a.Spec.Revision == st.TargetRevision && counts(a, st.TargetNumber) &&
 				(a.Status.State == "" || a.Status.Attempt == st.Attempt)

@@ -106,6 +106,17 @@ func TestScreens(t *testing.T) {
 			status["blocking"] = []any{map[string]any{"reason": "NodesGone", "message": "The update had begun on 3 nodes."}}
 			return session(t, cluster(t, gone), "promote agent --wave tenth --dry-run=client", "promote agent --reason 'the nodes were removed'", "promote agent")
 		},
+		"promote-left-out": func(t *testing.T) string {
+			out := ""
+			for _, nodes := range []int64{0, 3} { // the whole wave, or a step of its growth
+				left := policy(t, "Rolling", "Rolling")
+				status := left.Object["status"].(map[string]any)["sets"].([]any)[0].(map[string]any)
+				status["blocking"] = []any{map[string]any{"reason": "NodesLeftOut", "message": "Each node is left out."}}
+				status["waves"].([]any)[0].(map[string]any)["nodes"] = nodes
+				out += session(t, cluster(t, left), "promote agent --reason 'the nodes are dead' --dry-run=client")
+			}
+			return out
+		},
 		"reject": func(t *testing.T) string {
 			return session(t, waiting(t), "reject agent --reason 'it leaks memory' -o yaml", "reject agent", "approve agent", "promote agent", "reject agent --wave canary", "retry agent") +
 				session(t, cluster(t, policy(t, "Rejected", "Rolling")), "retry agent")

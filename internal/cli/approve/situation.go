@@ -110,9 +110,12 @@ func (s *situation) activeWave(w *v1alpha1.WaveStatus) (now, remedy string) {
 	}
 }
 
-// deserted reports whether a rollout has stopped because the nodes of a wave are gone.
+// deserted reports whether a rollout has stopped because the nodes of a wave are gone, or those of a step of its growth or of a zone are left out. A wave that is left out as a whole has no nodes.
 func (s *situation) deserted(wave string) bool {
-	return s.status.Wave == wave && slices.ContainsFunc(s.status.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == policy.NodesGone })
+	nodes := slices.ContainsFunc(s.status.Waves, func(w v1alpha1.WaveStatus) bool { return w.Name == wave && w.Nodes > 0 })
+	return s.status.Wave == wave && slices.ContainsFunc(s.status.Blocking, func(b v1alpha1.Blocking) bool {
+		return b.Reason == policy.NodesGone || b.Reason == policy.NodesLeftOut && nodes
+	})
 }
 
 // inAdvance is a decision that was made before its wave waits for it, if there is no other wave to decide about; nil for none.
@@ -274,7 +277,7 @@ func (s *situation) done(object *unstructured.Unstructured) string {
 		return text + fmt.Sprintf("revision %s of %s is rolled out again", s.status.TargetRevision, s.set)
 	case v1alpha1.Promote:
 		if s.deserted(s.wave) {
-			return text + fmt.Sprintf("the rollout of %s, revision %s, goes on without the nodes of wave %s that are gone", s.set, s.status.TargetRevision, s.wave)
+			return text + fmt.Sprintf("the rollout of %s, revision %s, goes on without the nodes of wave %s that are gone or left out", s.set, s.status.TargetRevision, s.wave)
 		}
 		return text + fmt.Sprintf("the soak of wave %s of %s, revision %s, ends", s.wave, s.set, s.status.TargetRevision)
 	default:
