@@ -85,7 +85,7 @@ func (r *run) zones(k int, nodes []int, begins func(i int) bool) {
 			start = at
 		}
 		switch {
-		case elsewhere(zones[at]) && !r.standing[i].UnderWay:
+		case r.standing[i].AwaitsUpdate && elsewhere(i):
 			hold(i)
 		case r.inTurn(i) && !begins(i):
 			r.holds[i] = rollout.WaitWave
@@ -229,18 +229,41 @@ func (f *front) reaches(end int) bool {
 // shows reports whether the nodes from one on that are done show that the revision works. If none of them is missing, they have nothing to show.
 func (f *front) shows(start int) bool { return f.works > start || f.missing <= start }
 
-// busy returns a function that reports whether an update is under way in another zone than this one, in whichever wave: a node that was left out in its turn may come back
-// in a zone whose turn has passed.
-func (r *run) busy() (elsewhere func(zone string) bool) {
-	first, some, several := "", false, false
+// atWork are zones in which something is being done: none, one, or several.
+type atWork struct {
+	zone         string
+	any, several bool
+}
+
+func (z *atWork) add(zone string) {
+	z.several = z.several || z.any && zone != z.zone
+	z.zone, z.any = zone, true
+}
+
+// elsewhere reports whether something is being done in another zone than this one.
+func (z *atWork) elsewhere(zone string) bool { return z.several || z.any && zone != z.zone }
+
+// busy returns a function that reports whether an update is under way in another zone than that of a node that awaits its own, in whichever wave: a node that was left out in its turn may come back
+// in a zone whose turn has passed. Nodes that lack only their pod hold other zones, too, but not each other: at the turn of its zone, such a node gets the new revision, and else its last one.
+func (r *run) busy() (elsewhere func(i int) bool) {
+	key := r.p.TopologyKey
+	var all, begun atWork
 	for i := range r.s.Nodes {
-		if r.p.TopologyKey != "" && r.standing[i].UnderWay && !r.isLeftOut(i) {
-			zone := r.in.Labels[i][r.p.TopologyKey]
-			several = several || some && zone != first
-			first, some = zone, true
+		if key == "" || !r.standing[i].UnderWay || r.isLeftOut(i) {
+			continue
+		}
+		all.add(r.in.Labels[i][key])
+		if !r.standing[i].AwaitsUpdate {
+			begun.add(r.in.Labels[i][key])
 		}
 	}
-	return func(zone string) bool { return several || some && zone != first }
+	return func(i int) bool {
+		if zone := r.in.Labels[i][key]; r.standing[i].UnderWay {
+			return begun.elsewhere(zone)
+		} else {
+			return all.elsewhere(zone)
+		}
+	}
 }
 
 // holdLate holds the nodes of waves that have passed, which were left out and have come back, while another zone is at work, or the active wave may start updates in one. They
@@ -252,7 +275,7 @@ func (r *run) holdLate(active int) {
 	}
 	var late []int
 	for i := range r.s.Nodes {
-		if k := r.places[i]; k != nowhere && k < place(active) && r.standing[i].AwaitsUpdate && !r.standing[i].UnderWay && !r.isLeftOut(i) {
+		if k := r.places[i]; k != nowhere && k < place(active) && r.standing[i].AwaitsUpdate && !r.isLeftOut(i) {
 			late = append(late, i)
 		}
 	}
@@ -264,7 +287,7 @@ func (r *run) holdLate(active int) {
 		turn = min(turn, r.in.Labels[i][key])
 	}
 	for _, i := range late {
-		if zone := r.in.Labels[i][key]; zone != turn || elsewhere(zone) || r.startsElsewhere(active, zone) {
+		if zone := r.in.Labels[i][key]; zone != turn || elsewhere(i) || r.startsElsewhere(active, zone) {
 			r.holds[i] = rollout.WaitOrder
 		}
 	}
