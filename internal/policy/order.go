@@ -103,7 +103,7 @@ func (r *run) inOrder(k int) (nodes, others []int, begun int) {
 			i = len(r.s.Nodes) - 1 - j
 		}
 		switch {
-		case r.places[i] != place(k) || !member(r.s, &r.s.Nodes[i]):
+		case r.places[i] != place(k):
 		case !r.inTurn(i):
 			others = append(others, i)
 		case r.began[i] == place(k) || r.p.Waves[k].Start == nil:
@@ -115,9 +115,9 @@ func (r *run) inOrder(k int) (nodes, others []int, begun int) {
 	return append(nodes, later...), others, len(nodes)
 }
 
-// inTurn reports whether steps and zones count a node: not one that is left out and that the revision has not reached, because that says nothing about the revision.
+// inTurn reports whether steps and zones count a node: not one that only keeps its pod, and not one that is left out and that the revision has not reached, because that says nothing about the revision.
 func (r *run) inTurn(i int) bool {
-	return !r.isLeftOut(i) || r.reached(i)
+	return member(r.s, &r.s.Nodes[i]) && (!r.isLeftOut(i) || r.reached(i))
 }
 
 // reached reports whether a node has, or is to get, a pod of the revision.
@@ -266,26 +266,28 @@ func (r *run) busy() (elsewhere func(i int) bool) {
 	}
 }
 
-// holdLate holds the nodes of waves that have passed, which were left out and have come back, while another zone is at work, or the active wave may start updates in one. They
-// do not hold the active wave: it may be that they cannot be updated. Of several zones of such nodes, one is updated at a time.
+// holdLate holds the nodes that come back to a zone whose turn has passed, or of which it has none, while another zone is at work, or the active wave may start updates in one. They are those of
+// waves that have passed, which were left out, and those of the active wave that it does not count. They do not hold that wave: it may be that they cannot be updated. Of several zones of such
+// nodes, one is updated at a time.
 func (r *run) holdLate(active int) {
 	key := r.p.TopologyKey
 	if key == "" {
 		return
 	}
 	var late []int
+	turn := ""
 	for i := range r.s.Nodes {
-		if k := r.places[i]; k != nowhere && k < place(active) && r.standing[i].AwaitsUpdate && !r.isLeftOut(i) {
+		if r.isLate(active, i) && r.holds[i] == rollout.NotEvaluated && !r.isLeftOut(i) {
+			if zone := r.in.Labels[i][key]; len(late) == 0 || zone < turn {
+				turn = zone
+			}
 			late = append(late, i)
 		}
 	}
 	if len(late) == 0 {
 		return
 	}
-	elsewhere, turn := r.busy(), r.in.Labels[late[0]][key]
-	for _, i := range late {
-		turn = min(turn, r.in.Labels[i][key])
-	}
+	elsewhere := r.busy()
 	for _, i := range late {
 		if zone := r.in.Labels[i][key]; zone != turn || elsewhere(i) || r.startsElsewhere(active, zone) {
 			r.holds[i] = rollout.WaitOrder
@@ -293,10 +295,16 @@ func (r *run) holdLate(active int) {
 	}
 }
 
+// isLate reports whether a node awaits its update, and the active wave does not wait for it.
+func (r *run) isLate(active, i int) bool {
+	k := r.places[i]
+	return r.standing[i].AwaitsUpdate && k != nowhere && (k < place(active) || k == place(active) && !r.inTurn(i))
+}
+
 // startsElsewhere reports whether a wave may start updates in another zone.
 func (r *run) startsElsewhere(k int, zone string) bool {
 	for i := range r.s.Nodes {
-		if r.places[i] == place(k) && r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && !r.isLeftOut(i) && r.in.Labels[i][r.p.TopologyKey] != zone {
+		if r.ofWave(k, i) && r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.in.Labels[i][r.p.TopologyKey] != zone {
 			return true
 		}
 	}
