@@ -171,7 +171,7 @@ func mutants() []mutant {
 		{"a wave that has passed takes another node", "waves.go", "if !a.passed[k] || n.Joined", "if a.s != nil || n.Joined"},
 		{"a node that is tainted because it went down leaves its wave", "waves.go", "desired(n) || wentDownWith(s, n)", "desired(n) || s == nil && wentDownWith(s, n)"},
 		{"a node of a wave that has passed starts while another zone is at work", "order.go", "|| elsewhere(i) ||", "|| elsewhere(i) && r.s == nil ||"},
-		{"a node of a wave that has passed starts with the active wave, in another zone", "order.go", " || r.startsElsewhere(active, zone)", ""},
+		{"a node of a wave that has passed starts with the active wave, in another zone", "order.go", " || starts.elsewhere(zone)", " || starts.elsewhere(zone) && r.s == nil"},
 		{"a wave that has passed takes a node that was updated in another wave", "waves.go", "return a.begun[k] || ", "return "},
 		{"a node that comes back starts while a later zone is at work", "order.go", "return z.several || z.any && zone != z.zone", "return z.several && zone != z.zone"},
 		{"empty waves pass while all nodes are tainted", "unneeded.go", "if member(r.s, n) {", "if member(r.s, n) || r.s != nil {"},

@@ -229,7 +229,7 @@ func (f *front) reaches(end int) bool {
 // shows reports whether the nodes from one on that are done show that the revision works. If none of them is missing, they have nothing to show.
 func (f *front) shows(start int) bool { return f.works > start || f.missing <= start }
 
-// atWork are zones in which something is being done: none, one, or several.
+// atWork are zones in which something is being done, or may be: none, one, or several.
 type atWork struct {
 	zone         string
 	any, several bool
@@ -287,9 +287,9 @@ func (r *run) holdLate(active int) {
 	if len(late) == 0 {
 		return
 	}
-	elsewhere := r.busy()
+	elsewhere, starts := r.busy(), r.starts(active)
 	for _, i := range late {
-		if zone := r.in.Labels[i][key]; zone != turn || elsewhere(i) || r.startsElsewhere(active, zone) {
+		if zone := r.in.Labels[i][key]; zone != turn || elsewhere(i) || starts.elsewhere(zone) {
 			r.holds[i] = rollout.WaitOrder
 		}
 	}
@@ -301,12 +301,12 @@ func (r *run) isLate(active, i int) bool {
 	return r.standing[i].AwaitsUpdate && k != nowhere && (k < place(active) || k == place(active) && !r.inTurn(i))
 }
 
-// startsElsewhere reports whether a wave may start updates in another zone.
-func (r *run) startsElsewhere(k int, zone string) bool {
+// starts returns the zones in which a wave may start updates.
+func (r *run) starts(k int) (zones atWork) {
 	for i := range r.s.Nodes {
-		if r.ofWave(k, i) && r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.in.Labels[i][r.p.TopologyKey] != zone {
-			return true
+		if r.ofWave(k, i) && r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate {
+			zones.add(r.in.Labels[i][r.p.TopologyKey])
 		}
 	}
-	return false
+	return zones
 }
