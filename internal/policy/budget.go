@@ -54,11 +54,11 @@ func (r *run) undoLimit() *rollout.Quantity {
 
 // idle reports whether a node uses up the budget of the set although nothing that the policy allows makes its pod available soon. In a rollout, these are nodes that wait for their
 // update because of a later wave, step or group than that of the active wave, and nodes without which the waves go on; in an undo, those that are not ready, or on which
-// the committed revision has had its time. By the rule of the set, nodes that are not ready may need none of its budget.
+// the committed revision has had its time.
 func (r *run) idle(active place, i int) bool {
 	n := &r.s.Nodes[i]
 	switch {
-	case !n.Ready && r.s.Set.Unreachable.Skip || r.serves(i):
+	case !r.needsBudget(i):
 		return false
 	case !r.undoing:
 		return r.hasFailedOn(i) || r.isLeftOut(i) || r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.places[i] >= active
@@ -73,17 +73,36 @@ func (r *run) idle(active place, i int) bool {
 
 // usedUp returns how many idle nodes use up the budget of the set, and how many nodes it allows.
 func (r *run) usedUp(active place) (idle, most int) {
+	return r.budget(func(i int) bool { return r.idle(active, i) })
+}
+
+// budget returns how many of some nodes the set has, and how many it allows to be without an available pod.
+func (r *run) budget(some func(i int) bool) (nodes, most int) {
 	set, members := r.s.Set, 0
 	for i := range r.s.Nodes {
 		if !desired(&r.s.Nodes[i]) {
 			continue
 		}
-		if members++; r.idle(active, i) {
-			idle++
+		if members++; some(i) {
+			nodes++
 		}
 	}
 	tightenSet(&set, r.p.MaxUnavailable, members)
-	return idle, max(set.MaxUnavailable.Of(members), 1)
+	return nodes, max(set.MaxUnavailable.Of(members), 1)
+}
+
+// full reports whether nodes without an available pod use up the budget of the set.
+func (r *run) full() bool {
+	if r.s.Set.MaxSurge.Value > 0 {
+		return false
+	}
+	down, most := r.budget(r.needsBudget)
+	return down >= most
+}
+
+// needsBudget reports whether a node has no available pod. By the rule of the set, nodes that are not ready may need none of its budget.
+func (r *run) needsBudget(i int) bool {
+	return !(!r.s.Nodes[i].Ready && r.s.Set.Unreachable.Skip || r.serves(i))
 }
 
 // blockedByBudget reports when idle nodes use up the budget, so that nothing goes on: no update may replace their pods. A node with a pod that is not available needs no

@@ -301,10 +301,12 @@ func (r *run) isLate(active, i int) bool {
 	return r.standing[i].AwaitsUpdate && k != nowhere && (k < place(active) || k == place(active) && !r.inTurn(i))
 }
 
-// starts returns the zones in which a wave may start updates.
+// starts returns the zones in which a wave may start updates. While nodes without an available pod use up the budget of the set, only such nodes can start: a wave that starts nothing because of
+// a node that comes back must not hold that node.
 func (r *run) starts(k int) (zones atWork) {
+	full := r.full()
 	for i := range r.s.Nodes {
-		if r.ofWave(k, i) && r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate {
+		if r.ofWave(k, i) && r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && !(full && r.serves(i)) {
 			zones.add(r.in.Labels[i][r.p.TopologyKey])
 		}
 	}
