@@ -268,21 +268,23 @@ func (r *run) busy() (elsewhere func(i int) bool) {
 
 // holdLate holds the nodes that come back to a zone whose turn has passed, or of which it has none, while another zone is at work, or the active wave may start updates in one. They are those of
 // waves that have passed, which were left out, and those of the active wave that it does not count. They do not hold that wave: it may be that they cannot be updated. Of several zones of such
-// nodes, one is updated at a time.
+// nodes, one is updated at a time: first those of nodes that are ready and not left out, because it may take long until another one can be updated.
 func (r *run) holdLate(active int) {
 	key := r.p.TopologyKey
 	if key == "" {
 		return
 	}
 	var late []int
-	turn := ""
+	turn, waits := "", false
 	for i := range r.s.Nodes {
-		if r.isLate(active, i) && r.holds[i] == rollout.NotEvaluated && !r.isLeftOut(i) {
-			if zone := r.in.Labels[i][key]; len(late) == 0 || zone < turn {
-				turn = zone
-			}
-			late = append(late, i)
+		if !r.isLate(active, i) || r.holds[i] != rollout.NotEvaluated {
+			continue
 		}
+		zone, able := r.in.Labels[i][key], r.s.Nodes[i].Ready && !r.isLeftOut(i)
+		if len(late) == 0 || able && !waits || able == waits && zone < turn {
+			turn, waits = zone, able
+		}
+		late = append(late, i)
 	}
 	if len(late) == 0 {
 		return

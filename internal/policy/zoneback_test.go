@@ -90,3 +90,36 @@ func TestZonesOfAPassedWave(t *testing.T) {
 		t.Errorf("after zone 1, %q starts: %s", got, w.verdicts())
 	}
 }
+
+// TestZoneOfANodeThatIsStillLeftOut: a node of a wave that has passed, which is not ready, but can be updated, waits for its zone too. It does not hold other nodes of waves that have passed.
+func TestZoneOfANodeThatIsStillLeftOut(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {selector: {matchLabels: {canary: 'true'}}}}, {name: rest, nodes: {percent: 100}, soak: 1h}]\norder: {topologyKey: zone, domains: OneAtATime}\nunreachableAfter: 1m")
+	for name := range strings.SplitSeq("abcdefghij", "") {
+		w.labels[name] = map[string]string{"zone": "3"}
+	}
+	w.labels["a"] = map[string]string{"zone": "3", "canary": "true"}
+	w.labels["b"], w.labels["c"] = map[string]string{"zone": "1", "canary": "true"}, map[string]string{"zone": "2", "canary": "true"}
+	w.isCut("b")
+	w.isCut("c")
+	w.pass(0)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+	w.pass(time.Second)
+	w.want("defghij", v1alpha1.PhaseRolling, "rest")
+	w.put("d", 1, false) // zone 3 is at work
+	w.put("b", 0, false)
+	w.put("c", 0, true)
+	w.node("c").Ready, w.node("c").Since = true, w.s.Now
+	w.pass(time.Second)
+	if got := w.roll(); got != "" {
+		t.Errorf("while d of zone 3 is being updated, %q starts: %s", got, w.verdicts())
+	}
+	w.put("d", 1, true)
+	w.pass(time.Second)
+	if got := w.roll(); got != "c" {
+		t.Errorf("of b, which is left out, and c, %q starts: %s", got, w.verdicts())
+	}
+	w.pass(time.Second)
+	if got := w.roll(); got != "b" {
+		t.Errorf("after c, %q starts: %s", got, w.verdicts())
+	}
+}
