@@ -68,8 +68,13 @@ func (r *run) zones(k int, nodes []int, begins func(i int) bool) {
 	}
 	nodes, zones := r.grouped(nodes, r.p.TopologyKey)
 	f, last, start, promoted := front{nodes: nodes, look: r.look}, r.lastReached(nodes), 0, r.decided(v1alpha1.Promote, r.p.Waves[k].Name) != nil
+	lost := r.lostZone(k, zones, last)
 	elsewhere := r.busy()
 	for at, i := range nodes {
+		if at == lost && !promoted && f.reaches(lost) {
+			r.stallLostZone(k)
+			return
+		}
 		if at > 0 && zones[at] != zones[at-1] {
 			done := f.reaches(at)
 			shows := at <= last || promoted || f.shows(start)
@@ -91,6 +96,31 @@ func (r *run) zones(k int, nodes []int, begins func(i int) bool) {
 			r.holds[i] = rollout.WaitWave
 		}
 	}
+}
+
+// lostZone returns how many nodes come up to the end of the last zone that the update has reached, if no node of it is left that had the revision: this may be the reason. Otherwise it notes that zone,
+// and returns the number of all nodes.
+func (r *run) lostZone(k int, zones []string, last int) int {
+	w, key := &r.out.Status.Waves[k], r.p.TopologyKey+"="
+	was, known := strings.CutPrefix(w.Domain, key)
+	if known && (last < 0 || zones[last] < was) {
+		at, found := slices.BinarySearch(zones, was)
+		for ; found && at < len(zones) && zones[at] == was; at++ {
+		}
+		return at
+	}
+	if last >= 0 {
+		w.Domain = key + zones[last]
+	}
+	return len(zones)
+}
+
+// stallLostZone stops a rollout after a zone whose nodes are gone.
+func (r *run) stallLostZone(k int) {
+	w := &r.out.Status.Waves[k]
+	r.out.Status.Wave = w.Name
+	r.stall(rollout.WaitPolicy, NodesGone, fmt.Sprintf("The update had begun on nodes of the wave %s with the label %s, and none of these is left. No other node shows that the revision works: "+
+		"wait until they are back, go on without them with a RolloutApproval with the decision Promote, or change the template.", w.Name, w.Domain))
 }
 
 // inOrder returns the nodes of a wave that grows, or whose nodes are in zones, and how many of them have begun: a node that joins does not come before these. Others are those of its nodes

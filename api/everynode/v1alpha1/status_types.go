@@ -284,6 +284,11 @@ type WaveStatus struct {
 	// +optional
 	Gone int32 `json:"gone,omitempty"`
 
+	// Domain is the label, as key=value, of the last group of nodes of spec.order that the update has reached. If none of its nodes is left that had
+	// the revision, no other group begins.
+	// +optional
+	Domain string `json:"domain,omitempty"`
+
 	// WaitingSince is since when an approval is missing.
 	// +optional
 	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`

@@ -233,7 +233,7 @@ func WavesBefore(in *policy.Input, waves []policy.Wave) []v1alpha1.WaveStatus {
 		}
 		if at := slices.IndexFunc(in.Last.Waves, func(w v1alpha1.WaveStatus) bool { return w.Name == all[k].Name }); at >= 0 {
 			was := &in.Last.Waves[at]
-			all[k].Phase, all[k].Begun, all[k].Gone = was.Phase, was.Begun, was.Gone
+			all[k].Phase, all[k].Begun, all[k].Gone, all[k].Domain = was.Phase, was.Begun, was.Gone, was.Domain
 		}
 	}
 	return all

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+)
+
+// TestZonesOfNodesThatVanish: a version that destroys each node that gets it does not reach one zone after the other: a zone of which no node is left shows nothing, as a step of growth of which none is.
+func TestZonesOfNodesThatVanish(t *testing.T) {
+	for name, waves := range map[string]string{"percent": "waves: [{name: all, nodes: {percent: 100}}]\n", "remaining": ""} {
+		w := newWorld(t, waves+"order: {topologyKey: zone, domains: OneAtATime}")
+		for i, name := range strings.Split("abcdefghij", "") {
+			w.labels[name] = map[string]string{"zone": string(rune('1' + i/2))}
+		}
+		reached := ""
+		for range 10 {
+			w.pass(time.Minute)
+			more := w.roll()
+			w.pass(time.Second)
+			for n := range strings.SplitSeq(more, "") {
+				if n != "" {
+					w.vanish(n)
+				}
+			}
+			reached += more
+		}
+		if !blockedBy(w, "NodesGone") || !strings.Contains(w.last.Blocking[0].Message, "with the label zone=1, and none of these is left") {
+			t.Errorf("%s: blocking %+v", name, w.last.Blocking)
+		}
+		if reached != "ab" {
+			t.Errorf("%s: the version that destroys its nodes, of which zone 1 has two, reaches %q, in phase %s", name, reached, w.out.Status.Phase)
+		}
+	}
+}
+
+// TestAZoneThatIsGone: another manager knows of it too, a node of a later zone that joins with the new version does not hide it, and a user can go on without it. Nodes of earlier zones may go.
+func TestAZoneThatIsGone(t *testing.T) {
+	w := newWorld(t, "waves: [{name: all}]\norder: {topologyKey: zone, domains: OneAtATime}\njoiningNodes: Latest")
+	for i, name := range strings.Split("abcdefghij", "") {
+		w.labels[name] = map[string]string{"zone": string(rune('1' + i/2))}
+	}
+	w.pass(0)
+	w.want("ab", v1alpha1.PhaseRolling, "all")
+	w.pass(time.Second)
+	w.want("cd", v1alpha1.PhaseRolling, "all")
+	w.vanish("a")
+	w.vanish("b")
+	w.pass(time.Second)
+	w.want("ef", v1alpha1.PhaseRolling, "all")
+	w.pass(time.Second)
+	w.vanish("e")
+	w.vanish("f")
+	w.labels["k"] = map[string]string{"zone": "6"}
+	w.join("k", w.s.Now, 1)
+	w.restored = true
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseStalled, "all")
+	w.approve("on", "all", "v2", v1alpha1.Promote)
+	w.pass(time.Second)
+	w.want("gh", v1alpha1.PhaseRolling, "all")
+}
