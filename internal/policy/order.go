@@ -145,9 +145,17 @@ func (r *run) inOrder(k int) (nodes, others []int, begun int) {
 	return append(nodes, later...), others, len(nodes)
 }
 
-// inTurn reports whether steps and zones count a node: not one that only keeps its pod, and not one that is left out and that the revision has not reached, because that says nothing about the revision.
+// inTurn reports whether steps and zones count a node: not one that only keeps its pod, and not one that is left out and says nothing about the revision, because that has not reached it or because
+// it was broken before. So a step takes another node in its place.
 func (r *run) inTurn(i int) bool {
-	return member(r.s, &r.s.Nodes[i]) && (!r.isLeftOut(i) || r.reached(i))
+	switch r.left[i] {
+	case counted:
+		return member(r.s, &r.s.Nodes[i])
+	case brokenBefore, neverWell:
+		return false
+	default:
+		return member(r.s, &r.s.Nodes[i]) && r.reached(i)
+	}
 }
 
 // reached reports whether a node has, or is to get, a pod of the revision.

@@ -81,23 +81,33 @@ func TestGrowthAfterNodesThatWereDownBefore(t *testing.T) {
 	}
 }
 
-// TestGrowthOverNodesThatWereBrokenBefore: a node whose pod was not available before its update, and is not after it, shows nothing either.
+// TestGrowthOverNodesThatWereBrokenBefore: a node whose pod was not available before its update, and is not after it, says nothing about the revision. The step takes another node, which does, and
+// the rollout does not stop because of the broken one.
 func TestGrowthOverNodesThatWereBrokenBefore(t *testing.T) {
-	w := newWorld(t, "waves: [{name: all, nodes: {percent: 100}, growth: {start: 1, factor: 2}}]\nfailure: {nodeDeadline: 5m, maxFailedNodes: 0, action: Pause}")
-	breaks := func() {
-		for name := range strings.SplitSeq("abcdefghij", "") {
-			w.fails(name, hangs)
-		}
-	}
-	breaks()
-	w.pass(0)
-	for range 60 {
-		w.pass(time.Minute)
-		w.roll()
-		breaks()
-	}
-	if got := w.have(1); got != "a" || !blockedBy(w, "NodesLeftOut") {
-		t.Errorf("%q have the new version, which works on no node: %+v", got, w.last.Blocking)
+	for name, c := range map[string]struct {
+		broken, reached string
+		phase           v1alpha1.Phase
+	}{"a version that works": {"ab", "abcdefghij", v1alpha1.PhaseRolling}, "one that works nowhere": {"abcdefghij", "abc", v1alpha1.PhaseFailed}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "waves: [{name: all, nodes: {percent: 100}, growth: {start: 1, factor: 2}, soak: 1h}]\nfailure: {nodeDeadline: 5m, maxFailedNodes: 0, action: Pause}")
+			breaks := func() {
+				for name := range strings.SplitSeq(c.broken, "") {
+					if strings.Contains("ab", name) || w.node(name).Pods[0].Revision == 1 {
+						w.fails(name, hangs)
+					}
+				}
+			}
+			breaks()
+			w.pass(0)
+			for range 40 {
+				w.pass(time.Minute)
+				w.roll()
+				breaks()
+			}
+			if got := w.have(1); got != c.reached || w.last.Phase != c.phase && w.last.Phase != v1alpha1.PhaseSoaking {
+				t.Errorf("%q have the new version in phase %s: %+v", got, w.last.Phase, w.last.Blocking)
+			}
+		})
 	}
 }
 
