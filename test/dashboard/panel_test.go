@@ -92,7 +92,7 @@ func TestAFailureIsShownOnce(t *testing.T) {
 	governed(t, cluster, `{"name": "canary", "nodes": {"count": 1}}, {"name": "rest", "nodes": {"percent": 100}}`, `"phase": "Failed", "wave": "canary", "failure": {"wave": "canary", "action": "Pause", "message": "Wave canary failed."},
 		"blocking": [{"reason": "Failed", "message": "Wave canary failed."}], "waves": [{"name": "canary", "nodes": 1, "updated": 1, "available": 1, "phase": "Rolling"}, {"name": "rest", "nodes": 1, "updated": 0, "available": 0, "phase": "Pending"}]`)
 	b.Does("the filter", log.Enable(), chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"), chrome.Enter("input[type=search]", "nothing-like-this"),
-		chrome.Until(shows("main", "No set matches the filter.")), chrome.Enter("input[type=search]", " "))
+		chrome.Until(shows("main", "No daemon set matches.")), chrome.Enter("input[type=search]", " "))
 	b.Does("the failure", chrome.Press(chrome.Find("table.sets a")), chrome.Until(shows(".summary", "The revision has failed: Wave canary failed.")), chrome.Until(chrome.Count(".blocking")+" === 0"),
 		chrome.Until(`document.querySelector(".waves li .badge").innerText === "Failed"`), chrome.Until(shows(".next", "with the button undo")))
 	b.Quiet()

@@ -13,6 +13,7 @@ import (
 // A line that a user copies into a shell is for the cluster of the dashboard, as the same user: another context may be the current one there. It has no credentials.
 func TestTheLineIsForTheClusterOfTheDashboard(t *testing.T) {
 	cluster := zoned(t, roll())
+	cluster.HonourDryRun(t)
 	config, err := filepath.Abs("it's.yaml")
 	if err != nil {
 		t.Fatal(err)
