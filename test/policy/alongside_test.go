@@ -18,7 +18,7 @@ import (
 const mayUndo = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
-metadata: {name: everynode-manager-undo}
+metadata: {name: everynode-manager-undo, namespace: %s}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: everynode-manager-undo}
 subjects: [{kind: ServiceAccount, name: everynode-manager, namespace: everynode-system}]
 `
@@ -43,8 +43,7 @@ func TestFailuresAlongside(t *testing.T) {
 // undoable lets the manager undo by the template, and makes the set anew without a field manager that owns it, as kubectl apply does.
 func undoable(s *stage) *stage {
 	s.t.Helper()
-	s.kubectl(mayUndo, "apply", "-f", "-")
-	s.t.Cleanup(func() { s.kubectl(mayUndo, "delete", "-f", "-") }) // nothing else needs it
+	s.Apply(fmt.Sprintf(mayUndo, s.Name)) // until the end of the test: nothing else needs it
 	s.kubectl("", "delete", s.dialect.resource(), set)
 	s.Wait("the pods are gone", func(v harness.View) error {
 		if n := len(v.Pods(set)); n > 0 {
