@@ -285,7 +285,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	p, counted, pulled := r.podOf(n), w.counts, w.pulls
 	w.counts, w.pulls, w.joined = false, false, w.joined || r.joins(n, p, known)
 	if p != nil && w.uid != p.UID {
-		w.untouched = r.untouched(p)
+		w.untouched = r.untouched(p) && !(known && r.watched(r.s.Set.Update)) // else it has replaced another one during the undo, whatever its time is
 	}
 	switch {
 	case w.joined && !w.before && len(n.Pods) == 0 && st.AwaitsUpdate:
