@@ -50,6 +50,12 @@ func (r *run) untouched(p *rollout.Pod) bool {
 	}
 }
 
+// madeByUndo reports whether a pod that this manager sees for the first time has been created since the undo began, by a manager before. What it was before is in the status then.
+func (r *run) madeByUndo(p *rollout.Pod) bool {
+	began := r.beganAt()
+	return r.undoing && r.in.Watch == nil && began != 0 && p.Created >= began
+}
+
 // earlierRestarts are the restarts of a pod that do not count: those before the rollout, and before the pod was changed in place. The change itself is one, or one for each container
 // that it restarts.
 func (r *run) earlierRestarts(p *rollout.Pod) uint16 {

@@ -22,3 +22,27 @@ func TestAnUndoThatFailsWhereTheClockIsFast(t *testing.T) {
 		t.Errorf("phase %s: %+v", w.last.Phase, w.last.Blocking)
 	}
 }
+
+// TestAnUndoThatFailsUnderOtherManagers: the pods that an undo has created count for the next manager, too, which measures their time again: otherwise each one would let the undo go on to
+// further nodes.
+func TestAnUndoThatFailsUnderOtherManagers(t *testing.T) {
+	w, first := allUndone(t)
+	for range 3 {
+		w.lead()
+		for range 6 {
+			w.pass(time.Minute)
+			if more := w.roll(); more != "" {
+				t.Fatalf("%q return, although the committed revision does not work on node %s: %+v", more, first, w.last.Blocking)
+			}
+		}
+		if !policy.UndoStopped(w.last) {
+			t.Fatalf("phase %s: %+v", w.last.Phase, w.last.Blocking)
+		}
+	}
+	w.lead()
+	w.put(first, 0, true)
+	w.pass(time.Minute)
+	if w.roll() == "" {
+		t.Errorf("the undo does not go on: %s", w.verdicts())
+	}
+}

@@ -316,7 +316,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		return w, true
 	case st.Available:
 		w.down, w.before, w.joined, w.retried = 0, false, false, false
-	case w.untouched || !known && r.undoing: // the undo has not touched it, as far as is known
+	case w.untouched || !known && r.undoing && !r.madeByUndo(p): // the undo has not touched it, as far as is known
 		w.before = true
 	case pulled:
 		w.pulled += max(r.in.Elapsed, 0)
