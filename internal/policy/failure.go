@@ -267,11 +267,12 @@ func (r *run) holdRejected() {
 // returnedText says that an undo has ended, and which nodes still have another revision: those that are not ready return later, and so do those that the set does not update now.
 func (r *run) returnedText(to string) string {
 	var away, kept []string
+	bySet := r.keptBySet()
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
 		other := func(p rollout.Pod) bool { return p.Revision != r.committed } // a kubelet that does not answer keeps it also after its deletion
 		switch {
-		case !slices.ContainsFunc(n.Pods, other):
+		case !slices.ContainsFunc(n.Pods, other) || bySet(i) != rollout.NotEvaluated:
 		case r.onlyKeeps(i):
 			kept = append(kept, n.Name)
 		case member(r.s, n) && !n.Ready:
@@ -332,7 +333,7 @@ func (r *run) mayUndo() bool { return r.noUndo() == "" }
 
 // undo lets nodes with another revision return to the committed one, and reports whether there are any.
 func (r *run) undo() bool {
-	was, standing, left := r.s, r.standing, r.left
+	was, standing, left, kept := r.s, r.standing, r.left, r.keptBySet()
 	s := *r.s
 	s.Gate = nil
 	returnTo(&s.Set, r.committed)
@@ -341,6 +342,9 @@ func (r *run) undo() bool {
 	behind := false
 	for i := range r.standing {
 		st := &r.standing[i]
+		if r.holds[i] = kept(i); r.holds[i] != rollout.NotEvaluated {
+			continue
+		}
 		keeps, down := st.AwaitsUpdate && r.onlyKeeps(i), r.isLeftOut(i) && !r.mayFlap(i)
 		behind = behind || !down && !keeps && ((st.AwaitsUpdate || st.UnderWay) && r.returns(&s.Nodes[i]) || r.wouldGet(&s.Nodes[i]))
 	}

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // TestUndoOfASetWithLimits: a partition and the selector of an Advanced DaemonSet keep nodes from a revision, but keep none on it when it has failed. Users also set them when pods begin to crash,
@@ -40,5 +43,49 @@ func TestUndoOfASetWithLimits(t *testing.T) {
 				t.Errorf("%q had the revision, and %q still have it: %s %+v\n%s", bad, got, w.last.Phase, w.last.Blocking, w.verdicts())
 			}
 		})
+	}
+}
+
+// TestUndoLeavesNodesThatTheSetKeeps: a partition or the selector of the set keeps some nodes on a version that is older than the committed one. The revision that has failed has never reached
+// them, so its undo does not update them either. If that older revision has failed, they return.
+func TestUndoLeavesNodesThatTheSetKeeps(t *testing.T) {
+	limits := map[string]func(w *world){
+		"a selector": func(w *world) {
+			w.s.Set.Selective = true
+			for i := range w.s.Nodes {
+				w.s.Nodes[i].Selected = !strings.Contains("ij", w.s.Nodes[i].Name)
+			}
+		},
+		"a partition": func(w *world) { w.s.Set.Partition.Value = 2 },
+	}
+	for name, limit := range limits {
+		for _, newer := range []bool{false, true} {
+			w := newWorld(t, judgedStrictly())
+			w.s.Revisions = append([]rollout.Revision{{Name: "v0"}}, w.s.Revisions...)
+			w.marks, w.failed, w.s.Set.Update = []int64{0, 1, 0}, []*everynode.Failure{nil, nil}, 2
+			kept := "ij"
+			if newer {
+				w.s.Revisions[0].Number, w.s.Revisions[2].Number, kept = 2, 3, ""
+			}
+			for i := range w.s.Nodes {
+				w.s.Nodes[i].Pods[0].Revision = 1
+			}
+			w.node("i").Pods[0].Revision, w.node("j").Pods[0].Revision = 0, 0
+			limit(w)
+			w.pass(0)
+			w.roll()
+			if bad := w.have(2); bad != "abc" {
+				t.Fatalf("%s: %q have the revision", name, bad)
+			}
+			w.pass(time.Second)
+			w.fails("a", pulls)
+			for range 9 {
+				w.pass(time.Minute)
+				w.roll()
+			}
+			if w.have(0) != kept || w.have(2) != "" {
+				t.Errorf("%s, newer %v: %q have v0, and %q the failed revision: %s %+v", name, newer, w.have(0), w.have(2), w.last.Phase, w.last.Blocking)
+			}
+		}
 	}
 }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import "everynode.dev/everynode/internal/rollout"
+
+// keptBySet returns a function that reports why the partition or the selector of the set keeps a node on a revision that is older than the committed one; NotEvaluated if they do not. The
+// target has never reached such a node, so its undo does not update it either.
+func (r *run) keptBySet() func(i int) rollout.VerdictKind {
+	if !r.s.Set.Selective && r.s.Set.Partition.Value == 0 {
+		return func(int) rollout.VerdictKind { return rollout.NotEvaluated }
+	}
+	s := *r.s
+	s.Gate, s.Set.Paused = nil, false
+	held := s.Held()
+	return func(i int) rollout.VerdictKind {
+		switch n := &s.Nodes[i]; {
+		case !r.onlyProven(n) || !held(i):
+			return rollout.NotEvaluated
+		case s.Set.Selective && !n.Selected:
+			return rollout.WaitSelector
+		default:
+			return rollout.WaitPartition
+		}
+	}
+}
+
+// onlyProven reports whether all pods of a node, or the last one of a node without any, have a revision that is older than the committed one, and has not failed.
+func (r *run) onlyProven(n *rollout.Node) bool {
+	if len(n.Pods) == 0 {
+		return r.isProven(n.Last)
+	}
+	for k := range n.Pods {
+		if !r.isProven(n.Pods[k].Revision) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *run) isProven(revision int) bool {
+	all := r.s.Revisions
+	return revision >= 0 && revision < len(all) && r.committed >= 0 && r.committed < len(all) && all[revision].Number < all[r.committed].Number && r.revision(revision).Failed == nil
+}
