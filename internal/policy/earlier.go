@@ -76,7 +76,7 @@ func (r *run) changedInPlace(p *rollout.Pod) bool {
 }
 
 // cameToNodes is a time from which on pods were created with the revision: an older pod of it was changed in place. Of a revision that is newer than the committed one, that is
-// when it was made, for a status may be lost; of one to which the set returns, when the undo or the rollout began.
+// when it was made, for a status may be lost, or when its rollout began, for it may have been undone before; of one to which the set returns, when the undo or the rollout began.
 func (r *run) cameToNodes() rollout.Time {
 	made, began := r.s.Revisions[r.s.Set.Update].Created, inSeconds(r.out.Status.StartedAt)
 	if r.undoing {
@@ -88,6 +88,6 @@ func (r *run) cameToNodes() rollout.Time {
 	case began != 0 && r.committed >= 0 && r.committed < len(r.s.Revisions) && made < r.s.Revisions[r.committed].Created:
 		return began
 	default:
-		return made
+		return max(made, r.beganAt())
 	}
 }

@@ -182,3 +182,39 @@ func TestEarlierRestartsDoNotStopAnUndoNextToAnotherController(t *testing.T) {
 		w.pass(time.Second)
 	}
 }
+
+// TestRestartsBeforeARevisionReturns: the template describes a revision again that was undone some time ago, so the ControllerRevision is older than the pods that have come with the committed
+// one since. Their restarts before they are changed in place do not count.
+func TestRestartsBeforeARevisionReturns(t *testing.T) {
+	for name, lead := range map[string]bool{"the same manager": false, "another manager": true} {
+		t.Run(name, func(t *testing.T) {
+			w := inPlace(t, judgedStrictly())
+			w.templateIs(0, 3)
+			w.pass(time.Second)
+			w.pass(72 * time.Hour)
+			for i := range w.s.Nodes {
+				p := &w.s.Nodes[i].Pods[0]
+				p.UID, p.Created, p.ReadySince, p.Restarts = "new"+p.Name, w.s.Now.Add(-24*time.Hour), w.s.Now.Add(-time.Hour), 9
+			}
+			w.pass(time.Second)
+			w.templateIs(1, 4)
+			w.pass(time.Second)
+			for _, name := range []string{"a", "b", "c"} {
+				w.edit(name, 1, true)
+			}
+			if lead {
+				w.lead()
+			}
+			w.pass(time.Second)
+			w.pass(time.Second)
+			w.wantNoFailure()
+			for _, name := range []string{"a", "b", "c"} {
+				w.node(name).Pods[0].Restarts += 4
+			}
+			w.pass(time.Second)
+			if w.last.Failure == nil {
+				t.Error("restarts after the change do not count")
+			}
+		})
+	}
+}
