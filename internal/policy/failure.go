@@ -348,15 +348,17 @@ func (r *run) undo() bool {
 		keeps, down := st.AwaitsUpdate && r.onlyKeeps(i), r.isLeftOut(i) && !r.mayFlap(i)
 		behind = behind || !down && !keeps && ((st.AwaitsUpdate || st.UnderWay) && r.returns(&s.Nodes[i]) || r.wouldGet(&s.Nodes[i]))
 	}
-	if !behind {
+	r.undoing, r.from = true, r.template
+	r.reportFailure()
+	r.judgeNodes()
+	st := r.out.Status
+	if !behind && !r.awaitsReturned() {
 		r.s, r.standing, r.left, r.serving = was, standing, left, nil
+		r.undoing, r.failed, r.out.Watch, st.NotReadyBefore = false, nil, r.in.Watch, nil
 		return false
 	}
 	r.out.Wanted, r.returning, r.restricts = r.committed, true, true
-	r.undoing, r.from = true, r.template
-	st := r.out.Status
 	st.Phase, st.Wave = v1alpha1.PhaseUndoing, r.failure.Wave
-	r.reportFailure()
 	r.block("Failed", r.failure.Message+" The nodes return to the committed revision.")
 	if r.p.Suspend {
 		r.suspend()
@@ -365,7 +367,6 @@ func (r *run) undo() bool {
 	}
 	r.blockedBySet()
 	r.blockedByRefusals(nowhere)
-	r.judgeNodes()
 	r.out.MaxUnavailable = r.undoLimit()
 	r.judgeUndo()
 	return true
@@ -414,14 +415,9 @@ const blockedUndoFailed = "UndoFailed"
 // UndoStopped reports whether a status says that an undo has stopped, because the committed revision does not work either.
 func UndoStopped(st *v1alpha1.SetStatus) bool { return blocks(st, blockedUndoFailed) }
 
-// judgeUndo stops an undo that also fails: the committed revision no longer works either. Nodes that are not ready do not count.
-func (r *run) judgeUndo() {
-	if r.p.Failure == nil {
-		r.blockedByBudget(nowhere)
-		return
-	}
+// failedUndo returns the nodes on which the committed revision does not work either, and how many there may be.
+func (r *run) failedUndo() (nodes []v1alpha1.FailedNode, most int) {
 	members := 0
-	var nodes []v1alpha1.FailedNode
 	for i := range r.s.Nodes {
 		if member(r.s, &r.s.Nodes[i]) && !r.isLeftOut(i) {
 			members++
@@ -430,7 +426,16 @@ func (r *run) judgeUndo() {
 			nodes = append(nodes, *r.failed[i])
 		}
 	}
-	most := r.p.Failure.MaxFailedNodes.Down(members)
+	return nodes, r.p.Failure.MaxFailedNodes.Down(members)
+}
+
+// judgeUndo stops an undo that also fails: the committed revision no longer works either. Nodes that are not ready do not count.
+func (r *run) judgeUndo() {
+	if r.p.Failure == nil {
+		r.blockedByBudget(nowhere)
+		return
+	}
+	nodes, most := r.failedUndo()
 	if len(nodes) <= most {
 		r.blockedByBudget(nowhere)
 		return

@@ -2,7 +2,10 @@
 
 package policy
 
-import "everynode.dev/everynode/internal/rollout"
+import (
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
 
 // keptBySet returns a function that reports why the partition or the selector of the set keeps a node on a revision that is older than the committed one; NotEvaluated if they do not. The
 // target has never reached such a node, so its undo does not update it either.
@@ -41,4 +44,21 @@ func (r *run) onlyProven(n *rollout.Node) bool {
 func (r *run) isProven(revision int) bool {
 	all := r.s.Revisions
 	return revision >= 0 && revision < len(all) && r.committed >= 0 && r.committed < len(all) && all[revision].Number < all[r.committed].Number && r.revision(revision).Failed == nil
+}
+
+// awaitsReturned reports whether an undo that has replaced all pods has not ended yet: pods that it has created are not available, and have not had their time, or so many have failed that it
+// stops.
+func (r *run) awaitsReturned() bool {
+	if last := r.last; r.failed == nil || last == nil || last.Phase != v1alpha1.PhaseUndoing && !blocks(last, blockedUndoFailed) {
+		return false
+	}
+	for i := range r.s.Nodes {
+		n := &r.s.Nodes[i]
+		w, known := r.out.Watch.nodes[n.Name]
+		if n.Ready && r.standing[i].UnderWay && !r.hasFailedOn(i) && known && !w.before && !w.untouched && !w.joined {
+			return true
+		}
+	}
+	failed, most := r.failedUndo()
+	return len(failed) > most
 }
