@@ -201,7 +201,9 @@ func (r *run) failedNotice() {
 
 func (r *run) failureNotice(repeated bool) {
 	next := "Nothing starts until the template changes, or a RolloutApproval with the decision Retry is created."
-	if r.failure.Undo && r.mayUndo() {
+	if stopped := blocking(r.out.Status, blockedUndoFailed); stopped != "" {
+		next = stopped
+	} else if r.failure.Undo && r.mayUndo() {
 		next = fmt.Sprintf("The nodes return to the committed revision %s.", r.out.Status.CommittedRevision)
 	}
 	n := r.notice(NoticeFailed, r.failure.Message, next)
