@@ -365,7 +365,7 @@ func (r *run) undo() bool {
 	} else {
 		r.windowsOfUndo()
 	}
-	r.blockedBySet()
+	r.blockedBySet("nodes may not return")
 	r.blockedByRefusals(nowhere)
 	r.out.MaxUnavailable = r.undoLimit()
 	r.judgeUndo()

@@ -55,6 +55,9 @@ func (r *run) settle() {
 	if r.returning {
 		r.blockedByRefusals(nowhere)
 	}
+	if r.returning && others > 0 {
+		r.blockedBySet("nodes may not return")
+	}
 	switch {
 	case others+absent == 0 && !staying:
 	case r.p.Suspend:
@@ -393,7 +396,7 @@ func (r *run) limit(active int) {
 	if alerts := r.blockOnAlerts(); shut || alerts || r.s.Set.Paused {
 		r.deferWave(active)
 	}
-	r.blockedBySet()
+	r.blockedBySet("a wave may not become complete")
 	if st.Phase == v1alpha1.PhaseRolling {
 		r.blockedByNodes(active)
 		r.blockedByRefusals(place(active))
@@ -456,16 +459,16 @@ func (r *run) shut() bool {
 	return true
 }
 
-// blockedBySet names the limits of the set that hold the active wave.
-func (r *run) blockedBySet() {
+// blockedBySet names the limits of the set that hold nodes back, and the consequence.
+func (r *run) blockedBySet(so string) {
 	set := &r.s.Set
 	if set.Paused {
 		r.block("Paused", "The daemon set is paused, so no update starts.")
 	}
 	if set.Partition.Value > 0 {
-		r.block("Partition", "The partition of the daemon set keeps nodes from the update, so a wave may not become complete.")
+		r.block("Partition", "The partition of the daemon set keeps nodes from the update, so "+so+".")
 	}
 	if set.Selective {
-		r.block("Selector", "The selector of the daemon set keeps nodes from the update, so a wave may not become complete.")
+		r.block("Selector", "The selector of the daemon set keeps nodes from the update, so "+so+".")
 	}
 }

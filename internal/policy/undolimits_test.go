@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -87,5 +88,28 @@ func TestUndoLeavesNodesThatTheSetKeeps(t *testing.T) {
 				t.Errorf("%s, newer %v: %q have v0, and %q the failed revision: %s %+v", name, newer, w.have(0), w.have(2), w.last.Phase, w.last.Blocking)
 			}
 		}
+	}
+}
+
+// TestUndoByTheTemplateOfASetWithLimits: if the template describes the committed revision again, the set itself may keep nodes from returning, and the status says so.
+func TestUndoByTheTemplateOfASetWithLimits(t *testing.T) {
+	for reason, limit := range map[string]func(set *rollout.Set){
+		"Paused":    func(set *rollout.Set) { set.Paused = true },
+		"Partition": func(set *rollout.Set) { set.Partition.Value = 10 },
+		"Selector":  func(set *rollout.Set) { set.Selective = true },
+	} {
+		t.Run(reason, func(t *testing.T) {
+			w := canary(t, judgedStrictly())
+			limit(&w.s.Set)
+			w.templateIs(0, 3)
+			w.pass(time.Minute)
+			w.want("", v1alpha1.PhaseUndoing, "")
+			w.say(reason, "The ")
+			w.s.Set.Limits = rollout.Limits{}
+			w.pass(time.Second)
+			if w.want("abc", v1alpha1.PhaseUndoing, ""); len(w.last.Blocking) > 0 {
+				t.Errorf("%+v", w.last.Blocking)
+			}
+		})
 	}
 }
