@@ -46,8 +46,8 @@ func (r *run) isProven(revision int) bool {
 	return revision >= 0 && revision < len(all) && r.committed >= 0 && r.committed < len(all) && all[revision].Number < all[r.committed].Number && r.revision(revision).Failed == nil
 }
 
-// awaitsReturned reports whether an undo that has replaced all pods has not ended yet: pods that it has created are not available, and have not had their time, or so many have failed that it
-// stops.
+// awaitsReturned reports whether an undo that has replaced all pods has not ended yet: pods that it has created are not available, and have not had their time, or more have failed than
+// may.
 func (r *run) awaitsReturned() bool {
 	if last := r.last; r.failed == nil || last == nil || last.Phase != v1alpha1.PhaseUndoing && !blocks(last, blockedUndoFailed) {
 		return false
