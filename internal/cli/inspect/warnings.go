@@ -108,15 +108,48 @@ func Events(ctx context.Context, c *options.Clients, set *resolver.Set, most int
 	return events[:min(len(events), most)], nil
 }
 
-// eventsAbout lists the events about a set that a selector of fields selects.
+const (
+	// eventsPage is how many events are read at a time, mostEventPages how many times: any kubelet can create events about a set.
+	eventsPage     = 250
+	mostEventPages = 8
+	// longestMessage is how many characters of the message of an event are kept: the API server stores messages of more than a megabyte.
+	longestMessage = 1024
+)
+
+// eventsAbout lists the events about a set that a selector of fields selects, as far as there are not too many, with messages that are not too long.
 func eventsAbout(ctx context.Context, c *options.Clients, set *resolver.Set, selector fields.Set) ([]corev1.Event, error) {
 	uid := set.Object.GetUID()
 	selector["involvedObject.uid"] = string(uid)
-	list, err := c.Kubernetes.CoreV1().Events(set.Namespace()).List(ctx, metav1.ListOptions{FieldSelector: selector.String()})
-	if err != nil {
-		return nil, options.Explain(err, options.Request{Verb: "list", Resource: corev1.Resource("events"), Namespace: set.Namespace()})
+	how := metav1.ListOptions{FieldSelector: selector.String(), Limit: eventsPage}
+	var all []corev1.Event
+	for range mostEventPages {
+		list, err := c.Kubernetes.CoreV1().Events(set.Namespace()).List(ctx, how)
+		if err != nil {
+			return nil, options.Explain(err, options.Request{Verb: "list", Resource: corev1.Resource("events"), Namespace: set.Namespace()})
+		}
+		for i := range list.Items {
+			if e := &list.Items[i]; e.InvolvedObject.UID == uid {
+				e.Message = shortened(e.Message)
+				all = append(all, *e)
+			}
+		}
+		if how.Continue = list.Continue; how.Continue == "" {
+			break
+		}
 	}
-	return slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return e.InvolvedObject.UID != uid }), nil
+	return all, nil
+}
+
+// shortened cuts a text that is too long. It copies what stays: the rest can be freed.
+func shortened(text string) string {
+	count := 0
+	for at := range text {
+		if count == longestMessage {
+			return text[:at] + " …"
+		}
+		count++
+	}
+	return text
 }
 
 func occurrences(e *corev1.Event) int32 {
