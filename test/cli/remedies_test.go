@@ -36,7 +36,7 @@ func remedies() map[string][]remedy {
 		"analysis-unknown.md":   {{command: "kubectl everynode promote daemonset/NAME -n NAMESPACE", untyped: "no analysis is measured on a local plane without a provider; TestPageRolloutPolicy types it"}},
 		"api-server-slow.md":    {{command: "kubectl get flowschemas", says: "everynode"}},
 		"approval-forgotten.md": {
-			{command: "kubectl everynode approve daemonset/NAME -n NAMESPACE", typed: "kubectl everynode approve daemonset/gate -n gated --dry-run=server", says: "is approved"},
+			{command: "kubectl everynode approve daemonset/NAME -n NAMESPACE", typed: "kubectl everynode approve daemonset/gate -n gated --dry-run=server", says: "would be approved"},
 			{command: "kubectl everynode reject daemonset/NAME -n NAMESPACE --reason TEXT", typed: "kubectl everynode reject daemonset/gate -n gated --reason slow", says: "is rejected"},
 			{command: "kubectl get rolloutapprovals -n NAMESPACE -o wide", typed: "kubectl get rolloutapprovals -n gated -o wide", says: "Reject"},
 			{command: "kubectl everynode undo daemonset/NAME -n NAMESPACE", typed: "kubectl everynode undo daemonset/gate -n gated --to-revision 1", says: "rolled back"},

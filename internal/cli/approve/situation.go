@@ -258,30 +258,38 @@ func by(a *v1alpha1.RolloutApproval) string {
 	return " by " + a.Spec.By
 }
 
-// done returns what was done.
+// done returns what was done. With a dry run it is what would be done, and the approval has no name yet.
 func (s *situation) done(object *unstructured.Unstructured) string {
+	if s.Dry() {
+		return "a RolloutApproval would be created: " + s.effect("would be", "would ", "")
+	}
 	name := object.GetName()
 	if name == "" {
 		name = object.GetGenerateName()
 	}
-	text := fmt.Sprintf("rolloutapproval.everynode.dev/%s created: ", name)
+	return fmt.Sprintf("rolloutapproval.everynode.dev/%s created: ", name) + s.effect("is", "", "s")
+}
+
+// effect is what a decision does. is is the verb of what is done; before and after are what an active verb has around it.
+func (s *situation) effect(is, before, after string) string {
 	switch s.decision {
 	case v1alpha1.Reject:
-		return text + fmt.Sprintf("revision %s of %s is rejected", s.status.TargetRevision, s.set)
+		return fmt.Sprintf("revision %s of %s %s rejected", s.status.TargetRevision, s.set, is)
 	case v1alpha1.UndoRollout:
 		if s.status.Enforcement == v1alpha1.EnforcementOnDelete {
-			return text + fmt.Sprintf("the undo of revision %s of %s is requested", s.status.TargetRevision, s.set)
+			return fmt.Sprintf("the undo of revision %s of %s %s requested", s.status.TargetRevision, s.set, is)
 		}
-		return text + fmt.Sprintf("the nodes of %s return to revision %s", s.set, s.status.CommittedRevision)
+		return fmt.Sprintf("the nodes of %s %sreturn to revision %s", s.set, before, s.status.CommittedRevision)
 	case v1alpha1.Retry:
-		return text + fmt.Sprintf("revision %s of %s is rolled out again", s.status.TargetRevision, s.set)
+		return fmt.Sprintf("revision %s of %s %s rolled out again", s.status.TargetRevision, s.set, is)
 	case v1alpha1.Promote:
 		if s.deserted(s.wave) {
-			return text + fmt.Sprintf("the rollout of %s, revision %s, goes on without the nodes of wave %s that are gone or left out", s.set, s.status.TargetRevision, s.wave)
+			goes := before + "go" + strings.Replace(after, "s", "es", 1)
+			return fmt.Sprintf("the rollout of %s, revision %s, %s on without the nodes of wave %s that are gone or left out", s.set, s.status.TargetRevision, goes, s.wave)
 		}
-		return text + fmt.Sprintf("the soak of wave %s of %s, revision %s, ends", s.wave, s.set, s.status.TargetRevision)
+		return fmt.Sprintf("the soak of wave %s of %s, revision %s, %s", s.wave, s.set, s.status.TargetRevision, before+"end"+after)
 	default:
-		return text + fmt.Sprintf("wave %s of %s, revision %s, is approved%s", s.wave, s.set, s.status.TargetRevision, s.advance())
+		return fmt.Sprintf("wave %s of %s, revision %s, %s approved%s", s.wave, s.set, s.status.TargetRevision, is, s.advance())
 	}
 }
 
