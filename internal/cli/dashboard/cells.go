@@ -5,6 +5,7 @@ package dashboard
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -60,6 +61,26 @@ func wellKnown() []string {
 		corev1.LabelTopologyZone, corev1.LabelTopologyRegion, "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool",
 		"apps.openyurt.io/nodepool", corev1.LabelInstanceTypeStable, corev1.LabelArchStable,
 	}
+}
+
+// facets keeps the labels by which nodes can be grouped: to find them takes long, and the labels of nodes change seldom.
+type facets struct {
+	labels []map[string]string
+	found  []facet
+}
+
+// of returns the facets of nodes with these labels.
+func (f *facets) of(labels []map[string]string) []facet {
+	if f.found == nil || !slices.EqualFunc(f.labels, labels, sameLabels) {
+		f.found = facetsOf(labels)
+	}
+	f.labels = labels
+	return f.found
+}
+
+// sameLabels compares the labels of two nodes. Most are the same map: then nothing of it is read.
+func sameLabels(a, b map[string]string) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer() || maps.Equal(a, b)
 }
 
 // facetsOf returns the labels by which nodes can be grouped. If there are more than can be offered, those are left out that all nodes have with the same value: nodes have

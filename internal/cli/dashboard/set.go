@@ -83,6 +83,7 @@ type setPage struct {
 	key     clustercache.Key
 	tracker *view.Tracker
 	details reading[details]
+	facets
 }
 
 func (p *setPage) pace() (shortest, longest time.Duration) { return shortestPace, longestPace }
@@ -103,7 +104,7 @@ func (p *setPage) build(ctx context.Context) (*frame, error) {
 		p.tracker.Recall(m.Snapshot, m.Plan, m.Began())
 	}
 	model := p.tracker.Next(m.Snapshot, m.Plan)
-	facets := facetsOf(m.Labels)
+	facets := p.facets.of(m.Labels)
 	err := f.add("head", p.head(m, model))
 	if err == nil {
 		err = f.add("facets", facets)
