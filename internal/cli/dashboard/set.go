@@ -6,6 +6,8 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/clustercache"
@@ -83,6 +85,8 @@ type setPage struct {
 	key     clustercache.Key
 	tracker *view.Tracker
 	details reading[details]
+	// uid is that of the set: one that is deleted and created again is another one.
+	uid types.UID
 	facets
 }
 
@@ -99,6 +103,9 @@ func (p *setPage) build(ctx context.Context) (*frame, error) {
 		return f, f.add("head", head{Missing: true, Report: inspect.Report{Namespace: p.key.Namespace, Name: p.key.Name}, Lost: p.s.lost()})
 	}
 	p.s.seen(p.key, m, now)
+	if uid := m.Set.Object.GetUID(); p.uid != uid {
+		p.uid, p.tracker, p.details = uid, nil, reading[details]{} // a read that is pending is of the other one
+	}
 	if p.tracker == nil {
 		p.tracker = view.NewTracker(m.Set.Title())
 		p.tracker.Recall(m.Snapshot, m.Plan, m.Began())

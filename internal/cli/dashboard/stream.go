@@ -59,8 +59,11 @@ type message struct {
 
 func (m *message) empty() bool { return !m.Full && len(m.Parts)+len(m.Items)+len(m.Gone) == 0 }
 
-// since returns what has changed since a frame; everything if that is nil.
+// since returns what has changed since a frame; everything if that is nil, or has a part that is gone.
 func (f *frame) since(last *frame) message {
+	if last != nil && slices.ContainsFunc(last.parts, func(p item) bool { return !f.has(p.key) }) {
+		last = nil
+	}
 	m := message{Full: last == nil, Parts: map[string]json.RawMessage{}}
 	if last == nil {
 		last = &frame{}
@@ -92,6 +95,11 @@ func (f *frame) since(last *frame) message {
 		m.Gone = append(m.Gone, o.key)
 	}
 	return m
+}
+
+// has reports whether a frame has a part.
+func (f *frame) has(part string) bool {
+	return slices.ContainsFunc(f.parts, func(p item) bool { return p.key == part })
 }
 
 const (
