@@ -11,6 +11,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/inspect"
+	rules "everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -21,22 +22,49 @@ func nextOf(m *inspect.Evaluation, state inspect.State, left *int, now time.Time
 		undo: m.History != nil && len(m.History.Revisions) > 1,
 	}
 	p := m.Governance.Report()
+	if m.Abandoned() && state != inspect.Finished {
+		c := o.count()
+		return withButtons(strings.Join(append(c.before("nothing starts before a user acts: "+m.Stopped()), o.others(c)...), "; "))
+	}
 	if p == nil || p.Suspended && state == inspect.Finished {
 		return withButtons(o.next())
 	}
 	next := p.NextAction(now, o.set)
-	stopped := p.Suspended || p.Phase == v1alpha1.PhaseFailed || p.Phase == v1alpha1.PhaseRejected
+	if next == "" {
+		next = stalled(p, o.set)
+	}
+	stopped := p.Phase == v1alpha1.PhaseStalled || p.Suspended || p.Phase == v1alpha1.PhaseFailed || p.Phase == v1alpha1.PhaseRejected
 	o.released = !stopped && p.Phase == v1alpha1.PhaseRolling
 	o.undo = o.undo && (p.Suspended || !stopped && p.Phase != v1alpha1.PhaseUndoing)
 	o.judged = o.released && m.Governance.Policies[0].Rules.Failure != nil
 	if next == "" {
 		return withButtons(o.next())
 	}
-	c := o.count()
-	if going := c.going(); stopped && going != "" {
+	c, parts := o.count(), []string{next}
+	if stopped {
+		parts = c.before(next)
+	}
+	return withButtons(strings.Join(append(parts, o.others(c)...), "; "))
+}
+
+// stalled describes who must do what about a rollout that its policy does not continue; empty if it does.
+func stalled(p *inspect.PolicyReport, set string) string {
+	switch {
+	case p.Phase != v1alpha1.PhaseStalled || p.Enforcement == v1alpha1.EnforcementNone || len(p.Blocking) == 0:
+		return ""
+	case p.Blocking[0].Reason == rules.NodesGone:
+		return fmt.Sprintf("nothing starts before the nodes of the wave are back, or a user continues without them, with kubectl everynode promote %s, or returns to the previous revision, with kubectl everynode undo %s", set, set)
+	default:
+		return "nothing starts before a user corrects what the policy reports: " + strings.TrimSuffix(p.Blocking[0].Message, ".")
+	}
+}
+
+// before is what has begun, and what follows.
+func (c *tally) before(next string) []string {
+	if going := c.going(); going != "" {
 		next = going + "; then " + next
 	}
-	return withButtons(strings.Join(append([]string{next}, o.others(c)...), "; "))
+	return []string{next}
 }
 
 // withButtons names the buttons of the page next to the commands in a text.
@@ -44,7 +72,7 @@ func withButtons(text string) string {
 	return commandLine.ReplaceAllString(text, "with the button $1, or kubectl everynode $1")
 }
 
-var commandLine = regexp.MustCompile(`with kubectl everynode (approve|release|resume|retry|undo)\b`)
+var commandLine = regexp.MustCompile(`with kubectl everynode (approve|promote|release|resume|retry|undo)\b`)
 
 // haltOf is why a rollout gets no further now, in a word or two; empty if it does, or has ended. stalled is for how many seconds there has been no progress.
 func haltOf(m *inspect.Evaluation, o inspect.Outcome, stalled int) string {

@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/rollout"
@@ -172,6 +174,44 @@ status: {state: Valid, targetNumber: 2}
 		if next := part[head](t, page, "head").Next; next != want {
 			t.Errorf("%s: %q, want %q", phase, next, want)
 		}
+	}
+}
+
+// A rollout that is stalled does not wait for its policy: a user must act, and the text says how.
+func TestNextOfAStalledRollout(t *testing.T) {
+	for reason, want := range map[string]string{
+		"NodesGone": "nothing starts before the nodes of the wave are back, or a user continues without them, with the button promote, or kubectl everynode promote ads/agent, or returns to the previous revision, with the button undo, or kubectl everynode undo ads/agent",
+		"Other":     "nothing starts before a user corrects what the policy reports: Another thing is wrong",
+	} {
+		policy := suspended(t, "null")
+		unstructured.RemoveNestedField(policy.Object, "spec", "suspend")
+		sets, _, _ := unstructured.NestedSlice(policy.Object, "status", "sets")
+		set := sets[0].(map[string]any) //nolint:forcetypeassert // suspended wrote it
+		set["phase"], set["blocking"] = "Stalled", []any{map[string]any{"reason": reason, "message": "Another thing is wrong."}}
+		if err := unstructured.SetNestedSlice(policy.Object, sets, "status", "sets"); err != nil {
+			t.Fatal(err)
+		}
+		var page message
+		open(t, fakecluster.New(t, append(fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uao"}.Objects(t), policy)...)).read(http.MethodGet, "/api/set"+setQuery, "", &page)
+		if next := part[head](t, page, "head").Next; next != "1 node becomes available; then "+want {
+			t.Errorf("%s: %q, want %q", reason, next, want)
+		}
+	}
+}
+
+// Without its policy a rollout that it has begun starts nothing: what must happen is not that the policy releases the next node.
+func TestNextAfterThePolicyWasDeleted(t *testing.T) {
+	objects := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uo"}.Objects(t)
+	for _, object := range objects {
+		if r, is := object.(*appsv1.ControllerRevision); is && r.Revision == 1 {
+			r.Annotations = map[string]string{everynode.Committed: everynode.FormatCommitted(1, string(r.UID))}
+		}
+	}
+	var page message
+	open(t, fakecluster.New(t, objects...)).read(http.MethodGet, "/api/set"+setQuery, "", &page)
+	const want = "nothing starts before a user acts: the rollout policy that governed the daemon set was deleted in the middle of a rollout: " + inspect.AfterDeletion
+	if next := part[head](t, page, "head").Next; next != want {
+		t.Errorf("%q, want %q", next, want)
 	}
 }
 
