@@ -24,3 +24,13 @@ func TestTheAddressKeepsWhatIsChosen(t *testing.T) {
 	b.Does("after the way back to the list", chromedp.NavigateBack(), chrome.Until(list))
 	b.Quiet()
 }
+
+// TestAnAddressThatCannotChange: browsers limit how often the address changes. What the user enters still takes effect.
+func TestAnAddressThatCannotChange(t *testing.T) {
+	b := browse(t)
+	_, address := imagine(t, "uuo", set, "other")
+	b.Does("the list", log.Enable(), chromedp.Navigate(address), chrome.Until(chrome.Count("table.sets tbody tr")+" === 2"),
+		chromedp.Evaluate(`history.replaceState = () => { throw new DOMException("Attempt to use history.replaceState() more than 100 times per 30 seconds", "SecurityError"); }; null`, nil),
+		chrome.Enter(".tools input[type=search]", "other"), chrome.Until(chrome.Count("table.sets tbody tr")+" === 1"))
+	b.Quiet()
+}

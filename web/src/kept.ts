@@ -23,8 +23,12 @@ export function useKept(name: string): [value: string | undefined, keep: (value?
       all.set(name, to);
     }
     const text = all.toString();
-    history.replaceState(null, "", (path || "#/") + (text && "?" + text));
     setValue(to);
+    try {
+      history.replaceState(null, "", (path || "#/") + (text && "?" + text));
+    } catch {
+      // Browsers limit how often an address changes in some seconds, as while a key is held down: the page has the value, and the address gets it with the next change.
+    }
   };
   return [value, keep];
 }
