@@ -58,11 +58,14 @@ async function checked(response: Response): Promise<Response> {
 
 /** login exchanges the token in the fragment of the URL for a cookie, and removes it from the URL. */
 export async function login(): Promise<void> {
-  const found = /^#token=([\w-]+)/.exec(location.hash);
-  if (!found) {
+  if (!location.hash.startsWith("#token=")) {
     return;
   }
+  const found = /^#token=([\w-]+)$/.exec(location.hash);
   history.replaceState(null, "", "#/");
+  if (!found) {
+    throw new Failure(400, "the address has no token of a dashboard: open the URL that the dashboard has printed");
+  }
   await checked(await fetch("api/session", {
     method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify({ token: found[1] }),
   }));

@@ -77,7 +77,9 @@ function Shell() {
       }
     };
     addEventListener(asks, ask);
-    login().then(() => read<Session>("session")).then((who) => {
+    // An address with another token, such as one that another page has opened, ends no session: its error is shown only if there is none.
+    const enter = () => login().then(() => read<Session>("session"), (wrong: Error) => read<Session>("session").catch((error) => Promise.reject(error instanceof Failure && error.ask ? error : wrong)));
+    enter().then((who) => {
       setSession(who);
       if (who.window) {
         belongTo(who.window);

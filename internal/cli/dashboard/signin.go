@@ -148,17 +148,22 @@ func namespaceOf(r *http.Request) string {
 	return cookie.Value
 }
 
-// postSession accepts a token and a namespace. Both are optional: a proxy may send the token.
+// postSession accepts a token and a namespace. A proxy may send the token instead. The form of the page always sends a namespace with a token, if only an empty one; the page itself
+// sends a token alone if it was in the address, which another site can have chosen: a user would act with the token of that site, and not notice it.
 func (p *portal) postSession(w http.ResponseWriter, r *http.Request) {
 	var body struct {
-		Token     string `json:"token"`
-		Namespace string `json:"namespace"`
+		Token     string  `json:"token"`
+		Namespace *string `json:"namespace"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 		fail(w, http.StatusBadRequest, "the token is missing")
 		return
 	}
-	if body.Namespace != "" && len(validation.IsDNS1123Label(body.Namespace)) > 0 {
+	if body.Namespace == nil {
+		fail(w, http.StatusBadRequest, "a token in the address does not open a session here: sign in on the page")
+		return
+	}
+	if *body.Namespace != "" && len(validation.IsDNS1123Label(*body.Namespace)) > 0 {
 		fail(w, http.StatusBadRequest, "this is not a name of a namespace: use lower-case letters, digits and '-'")
 		return
 	}
@@ -169,7 +174,7 @@ func (p *portal) postSession(w http.ResponseWriter, r *http.Request) {
 		}
 		http.SetCookie(w, cookie(tokenCookie, body.Token))
 	}
-	http.SetCookie(w, cookie(namespaceCookie, body.Namespace))
+	http.SetCookie(w, cookie(namespaceCookie, *body.Namespace))
 	w.WriteHeader(http.StatusNoContent)
 }
 
