@@ -31,10 +31,10 @@ function useAddress(): string[] {
   return address;
 }
 
-function App() {
+function App({ cluster }: { cluster?: string }) {
   const [kind, ...names] = useAddress();
   useEffect(() => {
-    document.title = (names.length > 0 ? names.join("/") + " · " : "") + "Everynode";
+    document.title = [names.join("/"), cluster, "Everynode"].filter(Boolean).join(" · ");
   });
   switch (kind) {
     case "set":
@@ -50,8 +50,8 @@ function App() {
   return <Sets />;
 }
 
-/** Session is who uses a dashboard in the cluster. The dashboard of kubectl everynode names no user. */
-interface Session { user?: string; namespace?: string; signedIn?: boolean; window?: string }
+/** Session is who uses a dashboard in the cluster. The dashboard of kubectl everynode names no user, but its cluster: the context of the kubeconfig. */
+interface Session { cluster?: string; user?: string; namespace?: string; signedIn?: boolean; window?: string }
 
 function User({ session }: { session: Session }) {
   const end = session.signedIn ? "Sign out" : session.namespace && "All namespaces"; // a proxy signs its users in again
@@ -101,8 +101,8 @@ function Shell() {
   }, []);
   return (
     <div>
-      <header class="top"><a href="#/">Everynode</a>{session.user && <User session={session} />}</header>
-      {asked ? <SignIn failure={asked} /> : state === "opening" ? <p class="empty">Opening …</p> : state === "open" ? <App /> : <main><h1>The page cannot be shown</h1><p class="warning" role="alert">{state}</p></main>}
+      <header class="top"><a href="#/">Everynode</a>{session.cluster && <span class="cluster">cluster <b>{session.cluster}</b></span>}{session.user && <User session={session} />}</header>
+      {asked ? <SignIn failure={asked} /> : state === "opening" ? <p class="empty">Opening …</p> : state === "open" ? <App cluster={session.cluster} /> : <main><h1>The page cannot be shown</h1><p class="warning" role="alert">{state}</p></main>}
     </div>
   );
 }

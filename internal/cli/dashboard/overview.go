@@ -32,7 +32,6 @@ type row struct {
 
 // listHead is what the list shows apart from rows.
 type listHead struct {
-	Context   string `json:"context"`
 	Namespace string `json:"namespace"`
 	Unread    string `json:"unread,omitempty"`
 	Lost      string `json:"lost,omitempty"`
@@ -117,7 +116,7 @@ func (p *listPage) build(ctx context.Context) (*frame, error) {
 	}
 	p.rows = rows
 	f.sort()
-	return f, f.add("head", listHead{Context: p.s.context, Namespace: p.s.namespace, Unread: p.s.unread(), Lost: p.s.lost()})
+	return f, f.add("head", listHead{Namespace: p.s.namespace, Unread: p.s.unread(), Lost: p.s.lost()})
 }
 
 // nodePage makes the frames of the page of a node. A set is evaluated when it has changed, and all of them from time to time: each evaluation is of all nodes.
@@ -169,7 +168,7 @@ func (p *nodePage) build(ctx context.Context) (*frame, error) {
 		return nil, errMissing
 	}
 	p.shown = true
-	if err := f.add("head", listHead{Context: p.s.context, Namespace: p.s.namespace, Unread: p.s.unread(), Lost: p.s.lost()}); err != nil {
+	if err := f.add("head", listHead{Namespace: p.s.namespace, Unread: p.s.unread(), Lost: p.s.lost()}); err != nil {
 		return nil, err
 	}
 	if details == nil {

@@ -130,7 +130,7 @@ func pageOf(key clustercache.Key) string {
 func (s *server) handler(g *guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/session", limit(s.places.requests, g.fromPage(g.login)))
-	mux.HandleFunc("GET /api/session", g.data(func(w http.ResponseWriter, _ *http.Request) { answer(w, struct{}{}) }))
+	mux.HandleFunc("GET /api/session", g.data(func(w http.ResponseWriter, _ *http.Request) { answer(w, map[string]string{"cluster": s.context}) }))
 	mux.HandleFunc("/api/", g.data(s.data().ServeHTTP))
 	serveFiles(mux)
 	return g.protect(mux)
