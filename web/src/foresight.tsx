@@ -236,7 +236,7 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
         <p class="hint">Enter another image or other values. The plan shows what would happen to each node, and changes nothing.</p>
         <form class="tools" onSubmit={(e) => { e.preventDefault(); void makePlan(); }}>
           {containers.map((c) => (
-            <label key={c.name}>Image of {c.name} <input class="wide" value={images.get(c.name) ?? c.image} onInput={(e) => setImages(new Map(images).set(c.name, e.currentTarget.value))} /></label>
+            <label key={c.name}>Image of {c.init && "init container "}{c.name} <input class="wide" value={images.get(c.name) ?? c.image} onInput={(e) => setImages(new Map(images).set(c.name, e.currentTarget.value))} /></label>
           ))}
           {head.advanced && <label>Partition <input value={partition} placeholder={details?.partition || "0"} onInput={(e) => setPartition(e.currentTarget.value.trim())} /></label>}
           {head.advanced && <label>Canary: only nodes with the labels <input class="wide" value={selector ?? details?.selector ?? ""} placeholder="all nodes; for example zone=a"

@@ -42,7 +42,7 @@ export interface Revision { name: string; hash: string; number: number; created:
 export interface Condition { type: string; status: string; reason?: string; message?: string; since?: string; of?: string }
 
 export interface Details {
-  conditions: Condition[]; paused: boolean; partition?: string; selector?: string; hook?: boolean; policyText: string; containers: { name: string; image: string }[];
+  conditions: Condition[]; paused: boolean; partition?: string; selector?: string; hook?: boolean; policyText: string; containers: { name: string; image: string; init?: boolean }[];
   events: { type: string; reason: string; message: string; count: number; last: string }[];
   policy?: {
     suspend?: boolean;
@@ -54,7 +54,7 @@ export interface Details {
 
 export interface NodeDetails {
   exists: boolean; conditions: Condition[]; labels?: Record<string, string>; taints?: string[]; cordoned?: boolean; version?: string; error?: string;
-  pods: { namespace: string; name: string; owner: string; phase: string; containers: { name: string; image: string; ready: boolean; restarts: number; state: string }[] }[];
+  pods: { namespace: string; name: string; owner: string; phase: string; containers: { name: string; image: string; init?: boolean; ready: boolean; restarts: number; state: string }[] }[];
 }
 
 export interface Row {

@@ -18,7 +18,7 @@ export function Pods({ node, mine }: { node: NodeDetails; mine?: (p: NodeDetails
     <Table caption="Pods" head={["Pod", "Container", "Image", "State", "Restarts"]}>
       {pods.flatMap((p) => p.containers.map((c, i) => (
         <tr key={[p.namespace, p.name, c.name].join("/")}>
-          <td>{i === 0 ? p.namespace + "/" + p.name : ""}</td><td>{c.name}</td><td><code>{c.image}</code></td><td>{c.state}{c.ready ? ", ready" : ", not ready"}</td><td>{c.restarts}</td>
+          <td>{i === 0 ? p.namespace + "/" + p.name : ""}</td><td>{c.name}{c.init && <small> (init)</small>}</td><td><code>{c.image}</code></td><td>{c.state}{c.ready ? ", ready" : c.init ? "" : ", not ready"}</td><td>{c.restarts}</td>
         </tr>
       )))}
     </Table>

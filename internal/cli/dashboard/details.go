@@ -65,6 +65,8 @@ type details struct {
 type container struct {
 	Name  string `json:"name"`
 	Image string `json:"image"`
+	// Init reports whether it is an init container.
+	Init bool `json:"init,omitempty"`
 }
 
 // readDetails reads with the rights of the user.
@@ -121,12 +123,14 @@ func (d *details) take(object map[string]any) {
 	}
 	hook, _, _ := unstructured.NestedMap(object, "spec", "lifecycle", "preDelete")
 	d.Hook = len(hook) > 0
-	containers, _, _ := unstructured.NestedSlice(object, "spec", "template", "spec", "containers")
-	for _, one := range containers {
-		fields, _ := one.(map[string]any)
-		name, _ := fields["name"].(string)
-		image, _ := fields["image"].(string)
-		d.Containers = append(d.Containers, container{name, image})
+	for _, list := range []string{"containers", "initContainers"} {
+		containers, _, _ := unstructured.NestedSlice(object, "spec", "template", "spec", list)
+		for _, one := range containers {
+			fields, _ := one.(map[string]any)
+			name, _ := fields["name"].(string)
+			image, _ := fields["image"].(string)
+			d.Containers = append(d.Containers, container{name, image, list == "initContainers"})
+		}
 	}
 }
 
@@ -230,16 +234,22 @@ func (d *nodeDetails) takeNode(node *corev1.Node) {
 
 func podOf(p *corev1.Pod, owner *metav1.OwnerReference) podDetails {
 	d := podDetails{Namespace: p.Namespace, Name: p.Name, Owner: owner.Name, owner: owner.UID, Phase: string(p.Status.Phase), Containers: []podStatus{}}
-	for i := range p.Spec.Containers {
-		s := podStatus{container: container{p.Spec.Containers[i].Name, p.Spec.Containers[i].Image}, State: "not started"}
-		for j := range p.Status.ContainerStatuses {
-			if status := &p.Status.ContainerStatuses[j]; status.Name == s.Name {
+	d.take(p.Spec.InitContainers, p.Status.InitContainerStatuses, true)
+	d.take(p.Spec.Containers, p.Status.ContainerStatuses, false)
+	return d
+}
+
+// take reads containers of a pod with their statuses.
+func (d *podDetails) take(containers []corev1.Container, statuses []corev1.ContainerStatus, first bool) {
+	for i := range containers {
+		s := podStatus{container: container{containers[i].Name, containers[i].Image, first}, State: "not started"}
+		for j := range statuses {
+			if status := &statuses[j]; status.Name == s.Name {
 				s.Ready, s.Restarts, s.State = status.Ready, status.RestartCount, stateOf(status)
 			}
 		}
 		d.Containers = append(d.Containers, s)
 	}
-	return d
 }
 
 func stateOf(s *corev1.ContainerStatus) string {
