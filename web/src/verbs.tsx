@@ -136,8 +136,8 @@ export const waitsForHook = "wait-hook";
 
 /** deniedFor is why the user may not use a verb on a set now; empty if that is allowed. */
 function deniedFor(verb: string, rights: Record<string, string> = {}, details?: Details): string {
-  if (verb === "resume" && !details?.paused) {
-    return rights.suspend || ""; // it is the policy that is resumed
+  if (verb === "resume" && details?.policy?.suspend) { // the policy is resumed, and the set too if it is paused
+    return [...new Set([details.paused && rights.resume, rights.suspend].filter(Boolean))].join("; ");
   }
   return rights[verb] || "";
 }
