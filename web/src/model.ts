@@ -101,6 +101,16 @@ export function waiting(text: string, cause?: string): string {
   return sentence && count ? `${count} ${count === "1" ? "node" : "nodes"}: ${sentence}${cause ? " (" + cause + ")" : ""}` : text;
 }
 
+/** withButtons names the buttons of the page in a text of the cluster, next to what it says for other programs. */
+export function withButtons(text: string): string {
+  return text.replace(/with kubectl everynode (approve|promote|release|resume|retry|undo)\b/g, "with the button $1, or kubectl everynode $1")
+    .replace(/\brun kubectl everynode (approve|promote|retry|undo)\b/g, "use the button $1, run kubectl everynode $1")
+    .replace(/\bwith a RolloutApproval with the decision (Promote|Retry)\b/g, (all, decision) => `with the button ${decision.toLowerCase()}, or ${all}`)
+    .replace(/\bcreate a RolloutApproval with the decision (Retry|Promote)\b/g, (all, decision) => `use the button ${decision.toLowerCase()}, or ${all}`)
+    .replace(/\ba RolloutApproval with the decision Retry is created/g, "you use the button retry, or $&")
+    .replace(/\bset spec\.suspend to false\b/g, "use the button resume, or $&");
+}
+
 /** collator sorts names with numbers in them. */
 export const collator = new Intl.Collator("en", { numeric: true });
 

@@ -6,7 +6,7 @@ import { ComponentChildren, Fragment, h } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { query, read, useStream } from "./api";
 import { Foreseen, Foresight, Plan, PlanLegend, PlanPanel, PlanPlayer, approvals, lasts, lookOf, within } from "./foresight";
-import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, collator, groupOf, groups, moment, nodePath, notReady, reasonOf, seconds, span, wall } from "./model";
+import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, collator, groupOf, groups, moment, nodePath, notReady, reasonOf, seconds, span, wall, withButtons } from "./model";
 import { useKept } from "./kept";
 import { Pods } from "./node";
 import { Absent, Badge, Bar, Conditions, Table, Warnings } from "./parts";
@@ -115,8 +115,8 @@ function Summary({ head, details, revisions }: { head: Head; details?: Details; 
         {head.waves && !head.policy && <div><dt>Batches</dt><dd>{head.waves.done} of {head.waves.total}, of {head.waves.size} nodes</dd></div>}
       </dl>
       {(head.problems || []).map((text) => <p key={text} class="warning">{text}</p>)}
-      {head.policy?.failure?.message && <p class="warning">The revision has failed: {head.policy.failure.message}</p>}
-      {(head.policy?.blocking || []).filter((b) => b.message !== head.policy?.failure?.message).map((b) => <p key={b.reason + b.message} class="blocking">Nothing starts: {b.message}</p>)}
+      {head.policy?.failure?.message && <p class="warning">The revision has failed: {withButtons(head.policy.failure.message)}</p>}
+      {(head.policy?.blocking || []).filter((b) => b.message !== head.policy?.failure?.message).map((b) => <p key={b.reason + b.message} class="blocking">Nothing starts: {withButtons(b.message)}</p>)}
       {head.waits.length > 0 && <ul class="waits" aria-label="What nodes wait for">
         {head.waits.slice(0, 8).map((w) => (
           <li key={w.verdict + w.reason + !!w.notReady}>
@@ -292,10 +292,10 @@ function useWhy(head: Head, node: string, state: string): { why?: Why; current: 
 /** nextOf is what happens next to a node: at a time, by a person, or with the others of the set. */
 function nextOf(head: Head, cell?: Cell, e?: Explained): string {
   if (e?.next) {
-    return e.next.replace(/with kubectl everynode (approve|release|resume|retry|undo)\b/g, "with the button $1, or kubectl everynode $1");
+    return withButtons(e.next);
   }
   if (e?.remedy) {
-    return "nothing by itself; what helps: " + e.remedy;
+    return "nothing by itself; what helps: " + withButtons(e.remedy);
   }
   const group = cell ? groupOf(cell.v) : 0;
   if (cell?.x && (group === 3 || group === 4 || cell.v === "wait-unreachable")) {
