@@ -50,7 +50,7 @@ func TestTimesAfterAnApproval(t *testing.T) {
 	_, address := imagine(t, "uuuuuu", set)
 	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	b.foresees(inWaves(`{"name": "canary", "nodes": {"count": 2}, "soak": "10m", "after": [{"type": "Approval"}]}, {"name": "rest", "nodes": {"percent": 100}}`))
-	b.Does("the waves", chrome.Until(shows("[data-plan]", "wave canary: 2 nodes, starts after 0s, ends after 1")), chrome.Until(shows("[data-plan]", "then needs an approval")),
+	b.Does("the waves", chrome.Until(shows("[data-plan]", "wave canary: 2 nodes, starts at once, ends after 1")), chrome.Until(shows("[data-plan]", "then needs an approval")),
 		chrome.Until(shows("[data-plan]", "wave rest: 4 nodes, starts after the approval of canary, ends ")), chrome.Until(shows("[data-plan]", " and the time until approvals, at most 2 nodes at once")))
 	var texts, cells []string
 	b.Does("what it says of waves and nodes", chromedp.Evaluate(`[...document.querySelectorAll("[data-plan] li")].map((e) => e.innerText)`, &texts),

@@ -6,6 +6,7 @@ import { Fragment, h } from "preact";
 import { useState } from "preact/hooks";
 import { Applied } from "./applied";
 import { Cell, Details, Head, nodePath, seconds, span } from "./model";
+import { Difference } from "./parts";
 import { Player } from "./player";
 import { Asked, Confirm, run, save, useRights } from "./verbs";
 
@@ -15,7 +16,7 @@ interface PlannedNode { name: string; verdict: string; wave?: number; message: s
 export interface Plan {
   revision: string;
   nodes: PlannedNode[]; counts: Record<string, number>; duration: string; unfinished: number; estimate: { low: string; high: string; endLow?: string; endHigh?: string };
-  warnings: { kind: string; message: string }[]; budget: { limit: number; waves: number; mostAtOnce: number; mostDown: number };
+  warnings: { kind: string; message: string }[]; diff?: string; budget: { limit: number; waves: number; mostAtOnce: number; mostDown: number };
   policy?: { name: string; holds?: string; waves: { name: string; nodes: string[]; start?: string; end?: string; begun?: boolean; completed?: boolean; approval?: boolean; after?: string[] }[] };
 }
 
@@ -86,7 +87,19 @@ export function lasts({ estimate: e, policy }: Plan): string {
 
 /** counted counts the nodes of a plan by verdict. */
 function counted({ nodes, counts }: Plan): string {
-  return `${nodes.length} ${nodes.length === 1 ? "node" : "nodes"}: ${Object.entries(counts).map(([v, n]) => `${n} ${v}`).join(", ")}`;
+  return `${number(nodes.length)}: ${Object.entries(counts).map(([v, n]) => `${n} ${v}`).join(", ")}`;
+}
+
+const number = (n: number) => n + (n === 1 ? " node" : " nodes");
+
+/** does is what a plan does, after its verdicts: how long it takes, and how many nodes at once; that nothing starts, if none does. */
+function does(plan: Plan): string {
+  const { budget: b, unfinished } = plan, never = unfinished ? `; ${number(unfinished)} never ${unfinished === 1 ? "finishes" : "finish"}` : "";
+  if (!plan.nodes.some((n) => n.start)) {
+    return "; no node is updated" + never;
+  }
+  const batches = plan.policy ? "" : b.waves + (b.waves === 1 ? " batch, " : " batches, ");
+  return `; takes ${lasts(plan)}, ${batches}at most ${number(b.mostAtOnce)} at once, at most ${b.mostDown} without an available pod${never}`;
 }
 
 /** Look is how a node looks in a plan. name is what that means. */
@@ -251,14 +264,13 @@ export function Foresight({ head, details, cells, foreseen, show }: Props) {
         {problem && <p class="warning" role="alert">{problem}</p>}
         {foreseen && (
           <div data-plan="shown">
-            <p role="status"><b>This is a plan: nothing has been changed.</b> {Object.entries(foreseen.plan.counts).map(([v, n]) => `${n} ${v}`).join(", ")}; takes {lasts(foreseen.plan)}, {foreseen.plan.policy ? ""
-                : foreseen.plan.budget.waves + (foreseen.plan.budget.waves === 1 ? " batch, " : " batches, ")}at most {foreseen.plan.budget.mostAtOnce} nodes at once, at
-              most {foreseen.plan.budget.mostDown} without an available pod{foreseen.plan.unfinished ? `; ${foreseen.plan.unfinished} nodes never finish` : ""}.</p>
+            <p role="status"><b>This is a plan: nothing has been changed.</b> {Object.entries(foreseen.plan.counts).map(([v, n]) => `${n} ${v}`).join(", ")}{does(foreseen.plan)}.</p>
             {foreseen.plan.warnings.map((w) => <p key={w.kind + w.message} class="warning">{w.message}</p>)}
             {foreseen.plan.policy?.holds && <p class="warning">{foreseen.plan.policy.holds}</p>}
             {foreseen.plan.policy && <ul class="plain">{foreseen.plan.policy.waves.map((w) => (
-              <li key={w.name}>wave {w.name}: {w.nodes.length} nodes{w.completed ? ", complete" : w.begun ? ", begun" : w.start ? `, starts ${within(foreseen.plan, w.start, w)}` : ""}{w.end ? `, ends ${within(foreseen.plan, w.end, w)}` : ""}{w.approval ? ", then needs an approval" : ""}</li>
+              <li key={w.name}>wave {w.name}: {number(w.nodes.length)}{w.completed ? ", complete" : w.begun ? ", begun" : w.start ? `, starts ${seconds(w.start) === 0 && !w.after?.length ? "at once" : within(foreseen.plan, w.start, w)}` : ""}{w.end ? `, ends ${within(foreseen.plan, w.end, w)}` : ""}{w.approval ? ", then needs an approval" : ""}</li>
             ))}</ul>}
+            {foreseen.plan.diff && <details><summary>Difference of the templates</summary><Difference text={foreseen.plan.diff} /></details>}
             {line && <p class="line"><code>{line}</code>
               {planned.includes('"policy":') && <> <button type="button" onClick={() => save("policy.yaml", JSON.parse(planned).policy)}>Save policy.yaml</button></>}</p>}
             <p><button type="button" class="main" disabled={busy || !rights || !!denied || outdated || !!idle} title={denied && "You may not do that: " + denied}

@@ -37,6 +37,11 @@ export function Table({ head, children, caption }: { head: string[]; children: C
   );
 }
 
+/** Difference is a difference of two templates, line by line. */
+export function Difference({ text }: { text: string }) {
+  return <pre class="diff">{text.split("\n").map((line, i) => <span key={i} class={line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : ""}>{line + "\n"}</span>)}</pre>;
+}
+
 export function Conditions({ all }: { all: Condition[] }) {
   if (all.length === 0) {
     return <p class="empty">There are none.</p>;

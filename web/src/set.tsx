@@ -9,7 +9,7 @@ import { Foreseen, Foresight, Plan, PlanLegend, PlanPanel, PlanPlayer, approvals
 import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, collator, groupOf, groups, moment, nodePath, notReady, reasonOf, seconds, span, wall, withButtons } from "./model";
 import { useKept } from "./kept";
 import { Pods } from "./node";
-import { Absent, Badge, Bar, Conditions, Table, Warnings } from "./parts";
+import { Absent, Badge, Bar, Conditions, Difference, Table, Warnings } from "./parts";
 import { Playback, Replayed } from "./playback";
 import { Picture, Tile, TileGroup } from "./picture";
 import { Timeline, brief, opens } from "./timeline";
@@ -473,9 +473,7 @@ function Revisions({ head, all }: { head: Head; all: Revision[] }) {
       </Table>
       {back !== undefined && <Confirm head={head} asked={{ verb: "undo", flags: { "to-revision": String(back) } }} effect={returning(back)} close={() => goBack(undefined)} />}
       {diff?.error && <p class="warning">{diff.error}</p>}
-      {diff?.data && <pre class="diff">{String(diff.data.diff || "They do not differ.").split("\n").map((text, i) => (
-        <span key={i} class={text.startsWith("+") ? "added" : text.startsWith("-") ? "removed" : ""}>{text + "\n"}</span>
-      ))}</pre>}
+      {diff?.data && <Difference text={String(diff.data.diff || "They do not differ.")} />}
     </div>
   );
 }
