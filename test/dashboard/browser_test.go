@@ -91,12 +91,12 @@ func TestSmokeBrowser(t *testing.T) {
 	b.picture("dashboard-sets", 400)
 	b.accessible("the list")
 	b.Does("the picture", chrome.Press(chrome.Find(`table.sets a`)), chromedp.WaitVisible(`[data-picture="buttons"]`),
-		chrome.Until(chrome.Count(".cell.g3")+" === 6 && "+chrome.Count(".cell.g2")+" === 54 && "+chrome.Count(".group")+" === 3"))
+		chrome.Until(chrome.Count(".cell.s")+" === 6 && "+chrome.Count(".cell.g2")+" === 54 && "+chrome.Count(".group")+" === 3"))
 	b.Does("what rolls, and what happens next", chrome.Until(`document.querySelector(".next").innerText.startsWith("Next: the next of 54 nodes follows when fewer nodes are without an available pod; 6 nodes do not start (")`),
 		chrome.Until(`["New revision", "`+harness.BrokenImage+`", "Old revision, 54 pods", "`+harness.Image+`"].every((text) => document.querySelector(".summary").innerText.includes(text))`))
 	b.Does("why a node waits, by its name", chrome.Enter(".tools input[type=search]", s.Nodes[pictured-1]),
 		chrome.Until(`document.querySelector(".found")?.innerText.startsWith("`+s.Nodes[pictured-1]+`: the pod is old; the update budget is used up")`), chrome.Enter(".tools input[type=search]", " "))
-	b.Does("why a node waits", chrome.Press(chrome.Find(".cell.g3")), chrome.Until(`(document.querySelector(".panel")?.innerText || "").includes("ImagePull")`),
+	b.Does("why a node waits", chrome.Press(chrome.Find(".cell.s")), chrome.Until(`(document.querySelector(".panel")?.innerText || "").includes("ImagePull")`),
 		chrome.Until(`document.querySelector(".panel").innerText.includes("`+harness.BrokenImage+`")`), chrome.Until(`[...document.querySelectorAll(".panel td")].some((e) => e.innerText === "Ready")`),
 		chrome.Until("!"+chrome.Named(".actions > button", "undo")+".disabled"), chrome.Until(shows(".panel [data-next]", "Next: nothing by itself: a user must correct why the pod does not start")))
 	b.picture("dashboard-set", 1400)

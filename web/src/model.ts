@@ -80,6 +80,9 @@ export const groups = [
 /** notReady is the character of a node that is not ready. */
 export const notReady = "✖";
 
+/** stuck is the character of a node whose new pod does not start by itself. */
+export const stuck = "!";
+
 /** verdicts are those of the server, by name. */
 export let verdicts: Record<string, Verdict> = {};
 

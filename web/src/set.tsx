@@ -6,7 +6,7 @@ import { ComponentChildren, Fragment, h } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { query, read, useStream } from "./api";
 import { Foreseen, Foresight, Plan, PlanLegend, PlanPanel, PlanPlayer, approvals, lasts, lookOf, within } from "./foresight";
-import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, collator, groupOf, groups, moment, nodePath, notReady, reasonOf, seconds, span, wall, withButtons } from "./model";
+import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, collator, groupOf, groups, moment, nodePath, notReady, stuck, reasonOf, seconds, span, wall, withButtons } from "./model";
 import { useKept } from "./kept";
 import { Pods } from "./node";
 import { Absent, Badge, Bar, Conditions, Difference, Table, Warnings } from "./parts";
@@ -145,10 +145,15 @@ function tileOf(c: Cell, foreseen?: Foreseen): Tile {
   let tile = tiles.get(c);
   if (!tile) {
     const group = groupOf(c.v);
-    tile = { key: c.k, tone: c.x && group !== 1 ? "x" : "g" + group, glyph: c.x ? notReady : groups[group].glyph, says: () => says(c) };
+    tile = { key: c.k, tone: c.x && group !== 1 ? "x" : c.s ? "s" : "g" + group, glyph: c.x ? notReady : c.s ? stuck : groups[group].glyph, says: () => says(c) };
     tiles.set(c, tile);
   }
   return tile;
+}
+
+/** legendOf are the entries of the legend that a cell belongs to: its group, unless its pod does not start; and that its node is not ready. */
+function legendOf(c: Cell): number[] {
+  return c.x ? [groupOf(c.v), 7] : [c.s ? 8 : groupOf(c.v)];
 }
 
 /** waveOf is the wave of a cell. A node that is not ready counts in no wave, and would be among the remaining ones: that is no wave of the policy if it has no other nodes. */
@@ -219,7 +224,7 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select, child
       group.tiles.push(tile);
       if (group.dim) {
         const text = words.length > 0 ? (c.k + " " + c.v + " " + tile.says() + " " + facets.map((f, i) => f.values[c.f[i]] || "").join(" ")).toLowerCase() : "";
-        const matches = words.every((w) => text.includes(w)) && (only === undefined || !!foreseen || (only === 7 ? !!c.x : groupOf(c.v) === only));
+        const matches = words.every((w) => text.includes(w)) && (only === undefined || !!foreseen || legendOf(c).includes(only));
         group.dim.push(!matches);
         if (matches) {
           shown++;
@@ -230,10 +235,9 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select, child
     const place = (g: TileGroup) => (how === "wave" && waves.includes(g.name) ? String(waves.indexOf(g.name)).padStart(4, "0") : "~" + g.name);
     return { all: [...groupsFound.values()].sort((a, b) => collator.compare(place(a), place(b))), shown: filtered ? shown : undefined, found: shown === 1 ? found : undefined };
   }, [past || page.version, how, filter, only, foreseen]);
-  const counts = new Array<number>(8).fill(0);
+  const counts = new Array<number>(9).fill(0);
   for (const c of cells.values()) {
-    counts[groupOf(c.v)]++;
-    counts[7] += c.x ? 1 : 0;
+    legendOf(c).forEach((i) => counts[i]++);
   }
   return (
     <section aria-label="The fleet">
@@ -256,9 +260,9 @@ function Fleet({ page, head, facets, foreseen, past, at, selected, select, child
       <div class="steer">
         {children}
         {foreseen ? <PlanLegend of={foreseen} cells={cells} /> : <div class="legend" role="group" aria-label="Show only">
-          {[...groups, { name: "node not ready", glyph: notReady }].map((g, i) => counts[i] > 0 && (
+          {[...groups, { name: "node not ready", glyph: notReady }, { name: "does not start", glyph: stuck }].map((g, i) => counts[i] > 0 && (
             <button key={g.name} type="button" aria-pressed={only === i} onClick={() => setOnly(only === i ? undefined : i)}>
-              <span class={"mark " + (i === 7 ? "x" : "g" + i)} aria-hidden="true">{g.glyph}</span> {g.name} {counts[i]}
+              <span class={"mark " + (i === 7 ? "x" : i === 8 ? "s" : "g" + i)} aria-hidden="true">{g.glyph}</span> {g.name} {counts[i]}
             </button>
           ))}
         </div>}
@@ -330,7 +334,7 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
     <aside class="panel node" aria-label={"Node " + node}>
       <p class="right"><button type="button" onClick={close}>Close</button></p>
       <h3><a href={nodePath(node)}>{node}</a></h3>
-      {cell ? <p><span class={"mark g" + groupOf(cell.v)} aria-hidden="true">{groups[groupOf(cell.v)].glyph}</span> <b>{cell.v}</b>: <bdi>{reasonOf(cell)}</bdi>.
+      {cell ? <p><span class={"mark " + tileOf(cell).tone} aria-hidden="true">{tileOf(cell).glyph}</span> <b>{cell.v}</b>: <bdi>{reasonOf(cell)}</bdi>.
         {cell.c && " It uses the budget."}{cell.x && ` The node is not ready for ${span(Date.now() / 1000 - cell.x)}.`}</p> : <p>The set needs no pod there any more.</p>}
       {inWave && <p>Wave: {inWave}{wave && `, which is ${wave.phase}: ${wave.available} of ${wave.nodes} nodes updated and available`}.</p>}
       <p data-next aria-busy={!current}>Next: {next}{current && "."}</p>
