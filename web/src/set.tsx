@@ -62,7 +62,7 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
       <p><a href="#/">All sets</a></p>
       <h1>{title} <Badge state={head.state} />{head.halt && <> <Badge state={head.halt} /></>}{head.policy && <> <Badge state={head.policy.phase} /></>}</h1>
       <Warnings connected={page.connected} error={page.error?.message} lost={head.lost} unread={head.unread} />
-      <Summary head={head} details={details} revisions={revisions} />
+      <Summary head={head} details={details} revisions={revisions} cells={page.items.size} />
       <Actions head={head} details={details} />
       <Foresight head={head} details={details} cells={page.items} foreseen={foreseen} show={(f) => { replay(undefined); foresee(f); }} />
       {!replayed && <Playback head={head} live={page.items} show={showPast} />}
@@ -93,9 +93,10 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
 }
 
 /** Summary is what one reads first: how far it is, what blocks it, and what comes next. */
-function Summary({ head, details, revisions }: { head: Head; details?: Details; revisions: Revision[] }) {
+function Summary({ head, details, revisions, cells }: { head: Head; details?: Details; revisions: Revision[]; cells: number }) {
   const r = head.restarts, used = head.budget.usedByUpdate + head.budget.usedByOthers + head.budget.usedByUnreachable;
   const images = revisions.find((x) => x.current)?.images || details?.containers.map((c) => c.image) || [];
+  const more = cells - head.desired; // nodes that need no pod have a cell while one is there, as one that was cut off
   const replaced = revisions.filter((x) => !x.current && x.pods > 0);
   return (
     <section class="summary">
@@ -107,7 +108,7 @@ function Summary({ head, details, revisions }: { head: Head; details?: Details; 
         {replaced.slice(0, 3).map((x) => (
           <div key={x.name}><dt>Old revision, {x.pods} {x.pods === 1 ? "pod" : "pods"}</dt><dd><code>{x.hash}</code> {(x.images || []).map((i) => <code key={i}>{i}</code>)}</dd></div>
         ))}
-        <div><dt>Nodes</dt><dd>{head.desired} need a pod, {head.updated} updated, {head.available} available{head.aside ? `; ${head.aside} more need none` : ""}</dd></div>
+        <div><dt>Nodes</dt><dd>{head.desired} need a pod, {head.updated} updated, {head.available} available{more > 0 ? `; ${more} more ${more === 1 ? "needs no new one, and has" : "need no new one, and have"} a pod, or had one` : ""}{head.aside ? `; ${head.aside} more ${head.aside === 1 ? "needs" : "need"} none` : ""}</dd></div>
         <div><dt>Budget</dt><dd>{used} of {head.budget.limit} used{head.budget.surge ? " (surge)" : ""}
           {head.budget.usedByUnreachable ? `, ${head.budget.usedByUnreachable} by nodes that are not ready` : ""}</dd></div>
         <div><dt>Restarts</dt><dd>{r.new} in {r.newPods} new pods, {r.old} in {r.oldPods} old ones</dd></div>
