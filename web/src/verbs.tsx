@@ -178,7 +178,7 @@ function wanted(head: Head, details?: Details): string[] {
 
 /** effectOf is what a verb does to nodes, as far as the page knows it; empty if that depends on what is entered. */
 export function effectOf(verb: string, head: Head, details?: Details): string {
-  const waves = head.policy?.waves || [], left = Math.max(0, head.desired - head.updated), pace = `at most ${nodes(head.budget.limit)} at a time`;
+  const waves = head.policy?.waves || [], left = Math.max(0, head.desired - head.updated), pace = head.budget.limit > 0 ? `at most ${nodes(head.budget.limit)} at a time` : "and none before the budget allows it";
   const follows = (phase: string) => {
     const at = waves.findIndex((w) => w.phase === phase), next = at < 0 ? undefined : waves[at + 1];
     const gated = verb === "promote" && details?.policy?.waves?.find((w) => w.name === waves[at]?.name)?.after?.some((g) => g.type === "Approval");
@@ -196,8 +196,11 @@ export function effectOf(verb: string, head: Head, details?: Details): string {
     case "undo":
       return `${nodes(head.updated)} with this revision get another one, ${pace}.`;
     case "restart":
-    case "set-image":
-      return `${nodes(head.desired)} get a new pod, ${pace}.`;
+    case "set-image": {
+      const kept = [details?.paused && "the pause", details?.partition && !/^0%?$/.test(details.partition) && "the partition", details?.selector && "the canary"].filter(Boolean);
+      const few = kept.length > 0 ? `Some or none of ${nodes(head.desired)}, because ${kept.join(" and ")} ${kept.length > 1 ? "hold" : "holds"} others, get` : `${nodes(head.desired)} get`;
+      return `${few} a new pod, ${head.policy ? `in the waves of rolloutpolicy/${head.policy.name}, ` : ""}${pace}.`;
+    }
     case "pause":
     case "suspend":
       return `${nodes(left)} without this revision do not get it before you resume.`;
