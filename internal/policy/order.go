@@ -296,11 +296,10 @@ func (r *run) busy() (elsewhere func(i int) bool) {
 		}
 	}
 	return func(i int) bool {
-		if zone := r.in.Labels[i][key]; r.standing[i].UnderWay {
-			return begun.elsewhere(zone)
-		} else {
-			return all.elsewhere(zone)
+		if r.standing[i].UnderWay {
+			return begun.elsewhere(r.in.Labels[i][key])
 		}
+		return all.elsewhere(r.in.Labels[i][key])
 	}
 }
 
