@@ -164,15 +164,16 @@ func (r *run) reached(i int) bool {
 	return n.Last == update || slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == update })
 }
 
-// lastReached is the last of some nodes that the revision has reached in its turn: what comes before it has passed. Nodes that joined may have got the revision before their turn.
+// lastReached is the last of some nodes that the revision has reached in its turn: what comes before it has passed. Nodes that joined during the rollout may have got the revision before their turn.
+// The revision may be much older than the rollout.
 func (r *run) lastReached(nodes []int) int {
-	created := r.s.Revisions[r.s.Set.Update].Created
+	began := r.start()
 	for at := len(nodes) - 1; at >= 0; at-- {
 		i := nodes[at]
 		if r.standing[i].AwaitsUpdate {
 			continue
 		}
-		if joined := r.s.Nodes[i].Joined; (created == 0 || joined <= created) && r.reached(i) {
+		if joined := r.s.Nodes[i].Joined; (began == 0 || joined <= began) && r.reached(i) {
 			return at
 		}
 	}
