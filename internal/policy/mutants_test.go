@@ -23,6 +23,8 @@ func mutants() []mutant {
 		{"each zone begins a step of its own", "order.go", "return more >= 0", "return more >= -1"},
 		{"a zone of which no node is left lets the next one begin", "order.go", "known && (last < 0 || zones[last] < was)", "known && last > len(zones)"},
 		{"a user cannot go on without a zone that is gone", "order.go", "at == lost && !promoted", "at == lost"},
+		{"a zone stays gone when other nodes take the places", "order.go", "&& f.works <= lostFrom", "&& lostFrom >= 0"},
+		{"nodes of earlier zones hide a zone that is gone", "order.go", "f.works <= lostFrom", "f.works <= 0"},
 		{"a node that joins in a later zone hides one that is gone", "order.go", "(began == 0 || joined <= began) &&", "(began == 0 || joined != -1) &&"},
 		{"a node that a wave does not match any more keeps its place", "begun.go", "case there && member(r.s, &r.s.Nodes[at]): // a user", "case there && r.s == nil: // a user"},
 		{"nodes that are left out hide those that are gone", "roll.go", "w.Nodes == 0 && r.decided(", "w.Nodes == 0 && r.waves[k].absent == 0 && r.decided("},

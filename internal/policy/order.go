@@ -68,10 +68,10 @@ func (r *run) zones(k int, nodes []int, begins func(i int) bool) {
 	}
 	nodes, zones := r.grouped(nodes, r.p.TopologyKey)
 	f, last, start, promoted := front{nodes: nodes, look: r.look}, r.lastReached(nodes), 0, r.decided(v1alpha1.Promote, r.p.Waves[k].Name) != nil
-	lost := r.lostZone(k, zones, last)
+	lostFrom, lost := r.lostZone(k, zones, last)
 	elsewhere := r.busy()
 	for at, i := range nodes {
-		if at == lost && !promoted && f.reaches(lost) {
+		if at == lost && !promoted && f.reaches(lost) && f.works <= lostFrom {
 			r.stallLostZone(k)
 			return
 		}
@@ -98,21 +98,21 @@ func (r *run) zones(k int, nodes []int, begins func(i int) bool) {
 	}
 }
 
-// lostZone returns how many nodes come up to the end of the last zone that the update has reached, if no node of it is left that had the revision: this may be the reason. Otherwise it notes that zone,
-// and returns the number of all nodes.
-func (r *run) lostZone(k int, zones []string, last int) int {
+// lostZone returns how many nodes come up to the beginning and up to the end of the last zone that the update has reached, if no node of it is left that had the revision: this may be the reason, unless
+// it works on nodes that took their places. Otherwise it notes that zone, and returns the number of all nodes.
+func (r *run) lostZone(k int, zones []string, last int) (from, to int) {
 	w, key := &r.out.Status.Waves[k], r.p.TopologyKey+"="
 	was, known := strings.CutPrefix(w.Domain, key)
 	if known && (last < 0 || zones[last] < was) {
-		at, found := slices.BinarySearch(zones, was)
-		for ; found && at < len(zones) && zones[at] == was; at++ {
+		from, _ = slices.BinarySearch(zones, was)
+		for to = from; to < len(zones) && zones[to] == was; to++ {
 		}
-		return at
+		return from, to
 	}
 	if last >= 0 {
 		w.Domain = key + zones[last]
 	}
-	return len(zones)
+	return len(zones), len(zones)
 }
 
 // stallLostZone stops a rollout after a zone whose nodes are gone.

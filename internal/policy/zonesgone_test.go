@@ -64,3 +64,28 @@ func TestAZoneThatIsGone(t *testing.T) {
 	w.pass(time.Second)
 	w.want("gh", v1alpha1.PhaseRolling, "all")
 }
+
+// TestAZoneOfWhichAllNodesAreReplaced: nodes that take the places of others in a zone get the revision in its turn, and if it works there, the next zone begins.
+func TestAZoneOfWhichAllNodesAreReplaced(t *testing.T) {
+	w := inZones(t, "")
+	w.pass(0)
+	w.want("ab", v1alpha1.PhaseRolling, "remaining")
+	w.pass(time.Second)
+	w.want("cd", v1alpha1.PhaseRolling, "remaining")
+	w.pass(time.Second)
+	w.vanish("cd")
+	for _, name := range []string{"k", "l"} {
+		w.join(name, w.s.Now, 0)
+		w.labels[name] = map[string]string{"zone": "2"}
+	}
+	w.pass(time.Second)
+	w.want("kl", v1alpha1.PhaseRolling, "remaining")
+	reached := ""
+	for range 5 {
+		w.pass(time.Minute)
+		reached += w.roll()
+	}
+	if w.out.Status.Phase != v1alpha1.PhaseComplete {
+		t.Errorf("updated %q, in phase %s: %+v", reached, w.out.Status.Phase, w.out.Status.Blocking)
+	}
+}
