@@ -23,6 +23,8 @@ func mutants() []mutant {
 		{"each zone begins a step of its own", "order.go", "return more >= 0", "return more >= -1"},
 		{"a zone of which no node is left lets the next one begin", "order.go", "known && (last < 0 || zones[last] < was)", "known && last > len(zones)"},
 		{"a user cannot go on without a zone that is gone", "order.go", "at == lost && !promoted", "at == lost"},
+		{"a wave that other zones hold names no reason", "roll.go", "\t\tr.blockedByOrder(active)\n", ""},
+		{"a wave that is at work names other zones as the reason", "notready.go", "case st.UnderWay && !st.AwaitsUpdate, st.AwaitsUpdate", "case st.AwaitsUpdate"},
 		{"a zone stays gone when other nodes take the places", "order.go", "&& f.works <= lostFrom", "&& lostFrom >= 0"},
 		{"nodes of earlier zones hide a zone that is gone", "order.go", "f.works <= lostFrom", "f.works <= 0"},
 		{"a node that joins in a later zone hides one that is gone", "order.go", "(began == 0 || joined <= began) &&", "(began == 0 || joined != -1) &&"},

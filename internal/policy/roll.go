@@ -399,6 +399,7 @@ func (r *run) limit(active int) {
 	r.blockedBySet("a wave may not become complete")
 	if st.Phase == v1alpha1.PhaseRolling {
 		r.blockedByNodes(active)
+		r.blockedByOrder(active)
 		r.blockedByRefusals(place(active))
 		r.blockedByBudget(place(active))
 	}
