@@ -53,15 +53,16 @@ func (r *run) undoLimit() *rollout.Quantity {
 }
 
 // idle reports whether a node uses up the budget of the set although nothing that the policy allows makes its pod available soon. In a rollout, these are nodes that wait for their
-// update because of a later wave, step or group than that of the active wave, and nodes without which the waves go on; in an undo, those that are not ready, or on which
-// the committed revision has had its time.
+// update because of a later wave, step or group than that of the active wave, nodes with the revision for which the active wave does not wait, and nodes without which the waves go on; in an undo, those that
+// are not ready, or on which the committed revision has had its time.
 func (r *run) idle(active place, i int) bool {
 	n := &r.s.Nodes[i]
 	switch {
-	case !r.needsBudget(i):
+	case !r.charged(i):
 		return false
 	case !r.undoing:
-		return r.hasFailedOn(i) || r.isLeftOut(i) || r.holds[i] != rollout.NotEvaluated && r.standing[i].AwaitsUpdate && r.places[i] >= active
+		waits := r.standing[i].AwaitsUpdate
+		return r.hasFailedOn(i) || r.isLeftOut(i) || waits && r.holds[i] != rollout.NotEvaluated && r.places[i] >= active || !waits && !r.ofWave(int(active), i)
 	case !n.Ready || r.hasFailedOn(i):
 		return true
 	case r.failed == nil:
@@ -76,41 +77,44 @@ func (r *run) usedUp(active place) (idle, most int) {
 	return r.budget(func(i int) bool { return r.idle(active, i) })
 }
 
-// budget returns how many of some nodes the set has, and how many it allows to be without an available pod.
+// budget returns how many of some nodes the set has, and how many may use up its budget.
 func (r *run) budget(some func(i int) bool) (nodes, most int) {
 	set, members := r.s.Set, 0
 	for i := range r.s.Nodes {
-		if !desired(&r.s.Nodes[i]) {
-			continue
+		if desired(&r.s.Nodes[i]) {
+			members++
 		}
-		if members++; some(i) {
+		if some(i) { // also one that only keeps its pod
 			nodes++
 		}
+	}
+	if r.surges() {
+		return nodes, set.MaxSurge.Of(members)
 	}
 	tightenSet(&set, r.p.MaxUnavailable, members)
 	return nodes, max(set.MaxUnavailable.Of(members), 1)
 }
 
-// full reports whether nodes without an available pod use up the budget of the set.
+// surges reports whether the budget of the set is the number of nodes that may have two pods.
+func (r *run) surges() bool { return r.s.Set.MaxSurge.Value > 0 && !r.s.Set.ExternalController }
+
+// full reports whether nodes use up the budget of the set.
 func (r *run) full() bool {
-	if r.s.Set.MaxSurge.Value > 0 {
-		return false
-	}
-	down, most := r.budget(r.needsBudget)
-	return down >= most
+	used, most := r.budget(r.charged)
+	return used >= most
 }
 
-// needsBudget reports whether a node has no available pod. By the rule of the set, nodes that are not ready may need none of its budget.
-func (r *run) needsBudget(i int) bool {
-	return !(!r.s.Nodes[i].Ready && r.s.Set.Unreachable.Skip || r.serves(i))
+// charged reports whether a node uses up the budget of the set: one without an available pod, or with two if the set surges. By the rule of the set, a node that is not ready may use up none.
+func (r *run) charged(i int) bool {
+	if r.charging == nil {
+		r.charging = r.s.Charged()
+	}
+	return r.charging(i)
 }
 
 // blockedByBudget reports when idle nodes use up the budget, so that nothing goes on: no update may replace their pods. A node with a pod that is not available needs no
 // budget for its own update.
 func (r *run) blockedByBudget(active place) {
-	if r.s.Set.MaxSurge.Value > 0 {
-		return
-	}
 	waits := false
 	for i := 0; i < len(r.s.Nodes) && !waits; i++ {
 		turn := r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate
@@ -131,5 +135,9 @@ func (r *run) blockedByBudget(active place) {
 	if idle > 1 {
 		nodes = fmt.Sprintf("%d nodes have no available pod, get no other one now, and use", idle)
 	}
-	r.block("Budget", fmt.Sprintf("%s: %s up the budget, for maxUnavailable is %d. Make their pods available or delete them, or raise maxUnavailable.", what, nodes, most))
+	limit := "maxUnavailable"
+	if r.surges() {
+		limit = "maxSurge"
+	}
+	r.block("Budget", fmt.Sprintf("%s: %s up the budget, for %s is %d. Make their pods available or delete them, or raise %[3]s.", what, nodes, limit, most))
 }

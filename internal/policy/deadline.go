@@ -70,8 +70,8 @@ func (r *run) proceeds(k int, held func(i int) bool) bool {
 			waits = true
 		}
 	}
-	if !waits || r.s.Set.MaxSurge.Value > 0 {
-		return waits
+	if !waits {
+		return false
 	}
 	idle, most := r.usedUp(place(k))
 	return idle < most

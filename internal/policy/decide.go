@@ -156,8 +156,8 @@ type run struct {
 	holds    []rollout.VerdictKind
 	left     []leftOut
 	standing []rollout.Progress
-	// serving is computed from the Snapshot, if needed.
-	serving func(i int) bool
+	// serving and charging are computed from the Snapshot, if needed.
+	serving, charging func(i int) bool
 	// restricts reports whether the decision gets the gate.
 	restricts bool
 	// returning reports whether nodes still lack the committed revision, which the template describes.

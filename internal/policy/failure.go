@@ -337,7 +337,7 @@ func (r *run) undo() bool {
 	s := *r.s
 	s.Gate = nil
 	returnTo(&s.Set, r.committed)
-	r.s, r.serving = &s, nil
+	r.s, r.serving, r.charging = &s, nil, nil
 	r.measure()
 	behind := false
 	for i := range r.standing {
@@ -353,7 +353,7 @@ func (r *run) undo() bool {
 	r.judgeNodes()
 	st := r.out.Status
 	if !behind && !r.awaitsReturned() {
-		r.s, r.standing, r.left, r.serving = was, standing, left, nil
+		r.s, r.standing, r.left, r.serving, r.charging = was, standing, left, nil, nil
 		r.undoing, r.failed, r.out.Watch, st.NotReadyBefore = false, nil, r.in.Watch, nil
 		return false
 	}

@@ -130,14 +130,17 @@ func TestRetryAfterAnUndoThatFails(t *testing.T) {
 	}
 }
 
-// With AdvancedRollingUpdate, the rule of the dialect says which nodes that are not ready use up the limit.
+// With AdvancedRollingUpdate, the rule of the dialect says which nodes that are not ready use up the limit: those that may have gone down because of the update.
 func TestTheLimitOfAnUndoWhereUnreachableNodesAreSkipped(t *testing.T) {
-	w, dead := allUndone(t)
-	w.s.Set.Unreachable = rollout.Unreachable{Skip: true, AttributionWindow: time.Minute}
-	w.node(dead).Ready, w.node(dead).Since = false, w.s.Now
-	w.pass(time.Second)
-	if limit := w.out.MaxUnavailable; limit == nil || limit.Value != 1 {
-		t.Errorf("the limit is %+v", limit)
+	for after, want := range map[time.Duration]int{0: 2, 5 * time.Minute: 1} {
+		w, dead := allUndone(t)
+		w.s.Set.Unreachable = rollout.Unreachable{Skip: true, AttributionWindow: time.Minute}
+		n := w.node(dead)
+		n.Ready, n.Since, n.Pods[0].ReadySince = false, w.s.Now.Add(after), w.s.Now.Add(after)
+		w.pass(after + time.Second)
+		if limit := w.out.MaxUnavailable; limit == nil || limit.Value != want {
+			t.Errorf("of a node that goes down %s after its update: the limit is %+v", after, limit)
+		}
 	}
 }
 

@@ -146,6 +146,26 @@ func (s *Snapshot) Serving() func(i int) bool {
 	}
 }
 
+// Charged returns a function that reports whether a node uses up the budget of the set (Verdict.Charged), if no Gate holds any.
+func (s *Snapshot) Charged() func(i int) bool {
+	d := begin(s)
+	d.holdNodes()
+	return func(i int) bool {
+		n := &s.Nodes[i]
+		if len(n.Pods) == 1 && !n.Unanswered && (n.Ready || !s.Set.Unreachable.Skip) { // most nodes
+			if p := &n.Pods[0]; !p.ignored() && !p.Deleting && !p.Phase.Terminal() && p.Hook == HookNone && p.InPlace == InPlaceNone && d.serving(p) {
+				return false
+			}
+		}
+		t := nodeContext{index: i, node: n, pods: d.byAge(n.Pods), hold: d.hold(i)}
+		d.countPods(&t)
+		if !t.node.Ready && s.Set.Unreachable.Skip {
+			d.attributeDown(&t)
+		}
+		return d.charge(&t)
+	}
+}
+
 // Held returns a function that reports whether a limit of the set, or the Gate, keeps the update of a node from starting.
 func (s *Snapshot) Held() func(i int) bool {
 	d := begin(s)
