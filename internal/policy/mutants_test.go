@@ -23,6 +23,7 @@ func mutants() []mutant {
 		{"each zone begins a step of its own", "order.go", "return more >= 0", "return more >= -1"},
 		{"a zone of which no node is left lets the next one begin", "order.go", "known && (last < 0 || zones[last] < was)", "known && last > len(zones)"},
 		{"a user cannot go on without a zone that is gone", "order.go", "at == lost && !promoted", "at == lost"},
+		{"the end of a rollout waits for a node without a reason", "roll.go", "v1alpha1.PhaseRolling && others == 0", "v1alpha1.PhaseRolling && others < 0"},
 		{"a wave that other zones hold names no reason", "roll.go", "\t\tr.blockedByOrder(active)\n", ""},
 		{"a wave that is at work names other zones as the reason", "notready.go", "case st.UnderWay && !st.AwaitsUpdate, st.AwaitsUpdate", "case st.AwaitsUpdate"},
 		{"a zone stays gone when other nodes take the places", "order.go", "&& f.works <= lostFrom", "&& lostFrom >= 0"},

@@ -18,13 +18,17 @@ const mostNotReady = 4
 
 // blockedByNodes reports the nodes that are not ready and that the active wave waits for, and until when.
 func (r *run) blockedByNodes(active int) {
-	if n := &r.waves[active]; n.available >= n.nodes {
-		return
+	if n := &r.waves[active]; n.available < n.nodes {
+		r.blockedByDown("The wave "+r.p.Waves[active].Name, func(i int) bool { return r.ofWave(active, i) })
 	}
+}
+
+// blockedByDown reports those of some nodes that are not ready, and until when something waits for them.
+func (r *run) blockedByDown(what string, some func(i int) bool) {
 	var names []string
 	nodes := int32(0)
 	for i := range r.s.Nodes {
-		if n := &r.s.Nodes[i]; !n.Ready && r.ofWave(active, i) && !r.standing[i].Available {
+		if n := &r.s.Nodes[i]; !n.Ready && !r.standing[i].Available && some(i) {
 			if nodes++; nodes <= mostNotReady {
 				names = append(names, n.Name+r.awayText(n))
 			}
@@ -43,7 +47,7 @@ func (r *run) blockedByNodes(active int) {
 	if r.p.UnreachableAfter == nil {
 		remedy = " Make the nodes ready, or set spec.unreachableAfter, so that waves continue without nodes that are not ready for that long."
 	}
-	r.block(NodesNotReady, fmt.Sprintf("The wave %s waits for %s %s not ready: %s.%s", r.p.Waves[active].Name, nodeCount(nodes), that, list, remedy))
+	r.block(NodesNotReady, fmt.Sprintf("%s waits for %s %s not ready: %s.%s", what, nodeCount(nodes), that, list, remedy))
 }
 
 // blockedUpdateRefused is the reason in blocking while the API server refuses to delete or change the old pods of nodes.
