@@ -25,7 +25,7 @@ func mutants() []mutant {
 		{"a user cannot go on without a zone that is gone", "order.go", "at == lost && !promoted", "at == lost"},
 		{"the end of a rollout waits for a node without a reason", "roll.go", "v1alpha1.PhaseRolling && others == 0", "v1alpha1.PhaseRolling && others < 0"},
 		{"a wave that other zones hold names no reason", "roll.go", "\t\tr.blockedByOrder(active)\n", ""},
-		{"a wave that is at work names other zones as the reason", "notready.go", "case st.UnderWay && !st.AwaitsUpdate, st.AwaitsUpdate", "case st.AwaitsUpdate"},
+		{"a wave that is at work names other zones as the reason", "order.go", "case st.UnderWay && !st.AwaitsUpdate, st.AwaitsUpdate", "case st.AwaitsUpdate"},
 		{"a zone stays gone when other nodes take the places", "order.go", "&& f.works <= lostFrom", "&& lostFrom >= 0"},
 		{"nodes of earlier zones hide a zone that is gone", "order.go", "f.works <= lostFrom", "f.works <= 0"},
 		{"a node that joins in a later zone hides one that is gone", "order.go", "(began == 0 || joined <= began) &&", "(began == 0 || joined != -1) &&"},

@@ -69,45 +69,6 @@ func (r *run) blockedByRefusals(active place) {
 	r.block(blockedUpdateRefused, fmt.Sprintf("The API server refuses to delete or change the pod on %s: %s. Let it accept that.", nodeCount(int32(len(names))), some(names)))
 }
 
-// blockedOrder is the reason in blocking while nodes of other zones keep the active wave from starting an update.
-const blockedOrder = "Order"
-
-// blockedByOrder reports the nodes of other zones that lack an available pod of the revision, or any pod, while the active wave does nothing because of them.
-func (r *run) blockedByOrder(active int) {
-	waits := false
-	for i := range r.s.Nodes {
-		switch st := &r.standing[i]; {
-		case !r.ofWave(active, i):
-		case st.UnderWay && !st.AwaitsUpdate, st.AwaitsUpdate && r.holds[i] == rollout.NotEvaluated:
-			return
-		default:
-			waits = waits || st.AwaitsUpdate && r.holds[i] == rollout.WaitOrder
-		}
-	}
-	var names []string
-	for i := range r.s.Nodes {
-		if n := &r.s.Nodes[i]; waits && r.standing[i].UnderWay && !r.isLeftOut(i) {
-			name := n.Name
-			if why := n.Obstacle(); why != "" {
-				name += fmt.Sprintf(" (%s)", Shortened(why, longestMessage))
-			}
-			names = append(names, name)
-		}
-	}
-	if len(names) > 0 {
-		r.block(blockedOrder, fmt.Sprintf("No update starts in the wave %s, because spec.order allows one value of the label %s at a time, and elsewhere %s no available pod of the revision that it is to have: %s. "+
-			"Make the pods available, or remove the reason why they cannot be created.", r.p.Waves[active].Name, r.p.TopologyKey, nodesHave(len(names)), some(names)))
-	}
-}
-
-// nodesHave begins a sentence about what nodes have.
-func nodesHave(nodes int) string {
-	if nodes == 1 {
-		return "1 node has"
-	}
-	return fmt.Sprintf("%d nodes have", nodes)
-}
-
 // awayText says since when a node is not ready, and when the wave continues without it. That depends on how long this manager has measured, so it is rounded: small differences between the
 // clocks would change the status with each decision.
 func (r *run) awayText(n *rollout.Node) string {

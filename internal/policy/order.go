@@ -352,3 +352,42 @@ func (r *run) starts(k int) (zones atWork) {
 	}
 	return zones
 }
+
+// blockedOrder is the reason in blocking while nodes of other zones keep the active wave from starting an update.
+const blockedOrder = "Order"
+
+// blockedByOrder reports the nodes of other zones that lack an available pod of the revision, or any pod, while the active wave does nothing because of them.
+func (r *run) blockedByOrder(active int) {
+	waits := false
+	for i := range r.s.Nodes {
+		switch st := &r.standing[i]; {
+		case !r.ofWave(active, i):
+		case st.UnderWay && !st.AwaitsUpdate, st.AwaitsUpdate && r.holds[i] == rollout.NotEvaluated:
+			return
+		default:
+			waits = waits || st.AwaitsUpdate && r.holds[i] == rollout.WaitOrder
+		}
+	}
+	var names []string
+	for i := range r.s.Nodes {
+		if n := &r.s.Nodes[i]; waits && r.standing[i].UnderWay && !r.isLeftOut(i) {
+			name := n.Name
+			if why := n.Obstacle(); why != "" {
+				name += fmt.Sprintf(" (%s)", Shortened(why, longestMessage))
+			}
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		r.block(blockedOrder, fmt.Sprintf("No update starts in the wave %s, because spec.order allows one value of the label %s at a time, and elsewhere %s no available pod of the revision that it is to have: %s. "+
+			"Make the pods available, or remove the reason why they cannot be created.", r.p.Waves[active].Name, r.p.TopologyKey, nodesHave(len(names)), some(names)))
+	}
+}
+
+// nodesHave begins a sentence about what nodes have.
+func nodesHave(nodes int) string {
+	if nodes == 1 {
+		return "1 node has"
+	}
+	return fmt.Sprintf("%d nodes have", nodes)
+}
