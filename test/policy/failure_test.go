@@ -179,6 +179,19 @@ func inEachKind(t *testing.T, test func(s *stage)) {
 	}
 }
 
+// inEachKindAtOnce is inEachKind for tests that end no program.
+func inEachKindAtOnce(t *testing.T, test func(s *stage)) {
+	t.Helper()
+	for _, d := range dialects() {
+		if !d.owned {
+			t.Run(d.name, func(t *testing.T) {
+				t.Parallel()
+				test(newStage(t, d, failureNodes))
+			})
+		}
+	}
+}
+
 // TestNodesBrokenBefore: a node whose pod was broken before the rollout does not stop it, also not for the next manager, and it is updated as well.
 func TestNodesBrokenBefore(t *testing.T) { inEachKind(t, (*stage).goesOnWithABrokenNode) }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // TestNodesThatMayFail: a version fails on one node of the canary, and that many may. The rollout goes on without the node.
-func TestNodesThatMayFail(t *testing.T) { inEachKind(t, (*stage).goesOnAfterAFailure) }
+func TestNodesThatMayFail(t *testing.T) { inEachKindAtOnce(t, (*stage).goesOnAfterAFailure) }
 
 func (s *stage) goesOnAfterAFailure() {
 	s.t.Helper()
@@ -37,7 +37,10 @@ func TestAVersionThatIsRefused(t *testing.T) {
 		if d.owned || d.advanced || d.name == "surge" { // a change in place creates no pod, and with a surge the old pod serves on
 			continue
 		}
-		t.Run(d.name, func(t *testing.T) { newStage(t, d, failureNodes).undoesWhatIsRefused() })
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			newStage(t, d, failureNodes).undoesWhatIsRefused()
+		})
 	}
 }
 
@@ -55,7 +58,9 @@ func (s *stage) undoesWhatIsRefused() {
 }
 
 // TestAVersionThatTakesItsNodeDown: a node stops being ready soon after it has got the version. No further node gets it, although the rule of the dialect leaves nodes out that are not ready.
-func TestAVersionThatTakesItsNodeDown(t *testing.T) { inEachKind(t, (*stage).undoesWhatTakesNodesDown) }
+func TestAVersionThatTakesItsNodeDown(t *testing.T) {
+	inEachKindAtOnce(t, (*stage).undoesWhatTakesNodesDown)
+}
 
 func (s *stage) undoesWhatTakesNodesDown() {
 	s.t.Helper()
