@@ -47,6 +47,7 @@ func remedies() map[string][]remedy {
 			{command: "kubectl get daemonset NAME -n NAMESPACE -o yaml --show-managed-fields", typed: "kubectl get daemonset gate -n gated -o yaml --show-managed-fields", says: "manager: "},
 		},
 		"wave-overdue.md": {
+			{command: "kubectl everynode promote daemonset/NAME -n NAMESPACE", untyped: "no step or zone is left out here; internal/cli/approve has what it prints"},
 			{command: "kubectl everynode reject daemonset/NAME -n NAMESPACE --reason TEXT", typed: "kubectl everynode reject daemonset/gate -n gated --reason broken", says: "is rejected"},
 		},
 		"definition-deleted.md": {{command: "kubectl describe crd NAME", typed: "kubectl describe crd daemonsets.apps.kruise.io", says: "NamesAccepted"}},
