@@ -19,11 +19,11 @@ func TestTheFocusIsNotCovered(t *testing.T) {
 	_, address := imagine(t, strings.Repeat("u", 1500), set)
 	b.Does("a panel", log.Enable(), chromedp.EmulateViewport(700, 700), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 1500"),
 		chrome.Press(chrome.Find(".cell[data-node=node-1]")), chrome.Until(shows(".panel.node h3", "node-1")))
-	clear := `((cell, panel, legend) => cell.bottom <= panel.top && cell.top >= legend.bottom)(document.activeElement.getBoundingClientRect(), ` + chrome.Find(".panel.node") + `.getBoundingClientRect(), ` + chrome.Find(".steer") + `.getBoundingClientRect())`
+	uncovered := `((cell, panel, legend) => cell.bottom <= panel.top && cell.top >= legend.bottom)(document.activeElement.getBoundingClientRect(), ` + chrome.Find(".panel.node") + `.getBoundingClientRect(), ` + chrome.Find(".steer") + `.getBoundingClientRect())`
 	cell := func(node string) string {
 		return chrome.Find(".cell[data-node=" + node + "]")
 	}
-	b.Does("the middle", chromedp.Evaluate(cell("node-700")+".focus()", nil), chrome.Until(clear))
-	b.Does("back", chromedp.Evaluate(cell("node-300")+".focus()", nil), chrome.Until(clear), chromedp.KeyEvent(kb.ArrowLeft), chrome.Until(`document.activeElement.dataset.node === "node-299" && `+clear))
+	b.Does("the middle", chromedp.Evaluate(cell("node-700")+".focus()", nil), chrome.Until(uncovered))
+	b.Does("back", chromedp.Evaluate(cell("node-300")+".focus()", nil), chrome.Until(uncovered), chromedp.KeyEvent(kb.ArrowLeft), chrome.Until(`document.activeElement.dataset.node === "node-299" && `+uncovered))
 	b.Quiet()
 }
