@@ -148,8 +148,8 @@ func cellOf(m *inspect.Evaluation, i int, facets []facet) cell {
 	}
 	c.Stuck = inspect.StuckBy(node, m.Plan.Verdicts[i].Kind, m.Snapshot.Set.Update) != ""
 	waves := m.Governance.Waves
-	if m.Governance.Future != nil {
-		waves = m.Governance.Future // those that the policy would give
+	if future := m.Governance.Future(); future != nil {
+		waves = future // those that the policy would give
 	}
 	if i < len(waves) {
 		c.Wave = waves[i]

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/live"
@@ -32,8 +33,8 @@ type Governance struct {
 	Unread error
 	// Waves contains the wave index of each node of the Snapshot, or -1 for a node without a wave; it is nil if no rollout is active.
 	Waves []int
-	// Future contains the wave index of each node in the next rollout, if none is active now; nil otherwise.
-	Future []int
+	// future computes Future; nil while a rollout is active.
+	future func() []int
 }
 
 // governor reads policies, those of each namespace once.
@@ -116,12 +117,22 @@ func (g *Governance) Govern(view *live.View) {
 		if out.Status != nil && len(out.Status.Waves) > 0 {
 			g.Waves = WavesOf(*in, g.Policies[0].Rules)
 			if out.Status.Phase == v1alpha1.PhaseComplete {
-				g.Future = FutureWavesOf(*in, g.Policies[0].Rules)
+				next, s, rules := *in, view.Snapshot, g.Policies[0].Rules
+				next.Snapshot = &s
+				g.future = sync.OnceValue(func() []int { return FutureWavesOf(next, rules) })
 			}
 		}
 		g.Policies[0].Rules.Tighten(&view.Snapshot)
 	}
 	out.Enter(&view.Snapshot, view.Changes())
+}
+
+// Future returns the wave index of each node in the next rollout, if none is active now; nil otherwise. Only the picture of a set needs it, so it is computed when it is asked for.
+func (g *Governance) Future() []int {
+	if g.future == nil {
+		return nil
+	}
+	return g.future()
 }
 
 // Adopt converts a set whose pods another controller manages into one that is updated by deletes, if the policy reports that a manager does this.
