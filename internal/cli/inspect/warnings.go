@@ -17,6 +17,7 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/dialect/base"
+	"everynode.dev/everynode/internal/policy"
 )
 
 // Warning is a warning event of a controller about a set. FirstNode is the first node that it was about, if that is not the node that was asked about: it came
@@ -129,7 +130,7 @@ func eventsAbout(ctx context.Context, c *options.Clients, set *resolver.Set, sel
 		}
 		for i := range list.Items {
 			if e := &list.Items[i]; e.InvolvedObject.UID == uid {
-				e.Message = shortened(e.Message)
+				e.Message = policy.Shortened(e.Message, longestMessage-len("..."))
 				all = append(all, *e)
 			}
 		}
@@ -138,18 +139,6 @@ func eventsAbout(ctx context.Context, c *options.Clients, set *resolver.Set, sel
 		}
 	}
 	return all, nil
-}
-
-// shortened cuts a text that is too long. It copies what stays: the rest can be freed.
-func shortened(text string) string {
-	count := 0
-	for at := range text {
-		if count == longestMessage {
-			return text[:at] + " …"
-		}
-		count++
-	}
-	return text
 }
 
 func occurrences(e *corev1.Event) int32 {
