@@ -131,13 +131,13 @@ func (r *run) blockedByBudget(active place) {
 	if r.undoing {
 		what = "No other node returns"
 	}
-	nodes := "1 node has no available pod, gets no other one now, and uses"
-	if idle > 1 {
-		nodes = fmt.Sprintf("%d nodes have no available pod, get no other one now, and use", idle)
-	}
-	limit := "maxUnavailable"
+	limit, lack := "maxUnavailable", "no available pod"
 	if r.surges() {
-		limit = "maxSurge"
+		limit, lack = "maxSurge", "two pods, or none that is available"
+	}
+	nodes := fmt.Sprintf("1 node has %s, gets no other one now, and uses", lack)
+	if idle > 1 {
+		nodes = fmt.Sprintf("%d nodes have %s, get no other one now, and use", idle, lack)
 	}
 	r.block("Budget", fmt.Sprintf("%s: %s up the budget, for %s is %d. Make their pods available or delete them, or raise %[3]s.", what, nodes, limit, most))
 }

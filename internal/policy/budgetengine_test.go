@@ -29,7 +29,8 @@ func budgetIsReason(t *testing.T, limit string, breaks func(w *world)) {
 	w.pass(5 * time.Minute)
 	w.pass(time.Second)
 	w.want("", v1alpha1.PhaseRolling, "rest")
-	if !blockedBy(w, "Budget") || !strings.Contains(w.last.Blocking[0].Message, limit+" is 1.") {
+	lacks := map[string]string{"maxUnavailable": "1 node has no available pod, gets", "maxSurge": "1 node has two pods, or none that is available, gets"}[limit]
+	if !blockedBy(w, "Budget") || !strings.Contains(w.last.Blocking[0].Message, limit+" is 1.") || !strings.Contains(w.last.Blocking[0].Message, lacks) {
 		t.Errorf("blocking %+v: %s", w.last.Blocking, w.verdicts())
 	}
 }
