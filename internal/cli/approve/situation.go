@@ -261,17 +261,24 @@ func by(a *v1alpha1.RolloutApproval) string {
 // done returns what was done. With a dry run it is what would be done, and the approval has no name yet.
 func (s *situation) done(object *unstructured.Unstructured) string {
 	if s.Dry() {
-		return "a RolloutApproval would be created: " + s.effect("would be", "would ", "")
+		return "a RolloutApproval would be created: " + s.effect()
 	}
 	name := object.GetName()
 	if name == "" {
 		name = object.GetGenerateName()
 	}
-	return fmt.Sprintf("rolloutapproval.everynode.dev/%s created: ", name) + s.effect("is", "", "s")
+	return fmt.Sprintf("rolloutapproval.everynode.dev/%s created: ", name) + s.effect()
 }
 
-// effect is what a decision does. is is the verb of what is done; before and after are what an active verb has around it.
-func (s *situation) effect(is, before, after string) string {
+// effect is what a decision does, or with a dry run, would do.
+func (s *situation) effect() string {
+	verb := func(does, would string) string {
+		if s.Dry() {
+			return would
+		}
+		return does
+	}
+	is := verb("is", "would be")
 	switch s.decision {
 	case v1alpha1.Reject:
 		return fmt.Sprintf("revision %s of %s %s rejected", s.status.TargetRevision, s.set, is)
@@ -279,15 +286,14 @@ func (s *situation) effect(is, before, after string) string {
 		if s.status.Enforcement == v1alpha1.EnforcementOnDelete {
 			return fmt.Sprintf("the undo of revision %s of %s %s requested", s.status.TargetRevision, s.set, is)
 		}
-		return fmt.Sprintf("the nodes of %s %sreturn to revision %s", s.set, before, s.status.CommittedRevision)
+		return fmt.Sprintf("the nodes of %s %s to revision %s", s.set, verb("return", "would return"), s.status.CommittedRevision)
 	case v1alpha1.Retry:
 		return fmt.Sprintf("revision %s of %s %s rolled out again", s.status.TargetRevision, s.set, is)
 	case v1alpha1.Promote:
 		if s.deserted(s.wave) {
-			goes := before + "go" + strings.Replace(after, "s", "es", 1)
-			return fmt.Sprintf("the rollout of %s, revision %s, %s on without the nodes of wave %s that are gone or left out", s.set, s.status.TargetRevision, goes, s.wave)
+			return fmt.Sprintf("the rollout of %s, revision %s, %s on without the nodes of wave %s that are gone or left out", s.set, s.status.TargetRevision, verb("goes", "would go"), s.wave)
 		}
-		return fmt.Sprintf("the soak of wave %s of %s, revision %s, %s", s.wave, s.set, s.status.TargetRevision, before+"end"+after)
+		return fmt.Sprintf("the soak of wave %s of %s, revision %s, %s", s.wave, s.set, s.status.TargetRevision, verb("ends", "would end"))
 	default:
 		return fmt.Sprintf("wave %s of %s, revision %s, %s approved%s", s.wave, s.set, s.status.TargetRevision, is, s.advance())
 	}
