@@ -22,26 +22,27 @@ func (w *world) kills(names string) {
 	}
 }
 
+// wantKilled rolls out a version that takes down each node that gets it, and requires that it reaches these nodes only, because nothing shows that it works.
+func (w *world) wantKilled(nodes string) {
+	w.t.Helper()
+	w.pass(0)
+	reached := ""
+	for range 61 {
+		more := w.roll()
+		w.kills(more)
+		reached += more
+		w.pass(time.Minute)
+	}
+	if reached != nodes || !blockedBy(w, "NodesLeftOut") {
+		w.t.Errorf("the version reaches %q, want %q; blocking %+v, waves %+v", reached, nodes, w.last.Blocking, w.out.Status.Waves)
+	}
+}
+
 // TestGrowthOverNodesThatGoDown: a version that takes down each node that gets it does not reach the next step of a growing wave when unreachableAfter has passed: a step of which all nodes are
 // left out shows nothing, as a wave of which all are, or a step of which all are gone.
 func TestGrowthOverNodesThatGoDown(t *testing.T) {
 	w := newWorld(t, "waves: [{name: all, nodes: {percent: 100}, growth: {start: 1, factor: 2}}]\nunreachableAfter: 5m")
-	w.pass(0)
-	first := w.roll()
-	w.kills(first)
-	reached := first
-	for range 60 {
-		w.pass(time.Minute)
-		more := w.roll()
-		w.kills(more)
-		reached += more
-	}
-	if !blockedBy(w, "NodesLeftOut") {
-		t.Errorf("blocking: %+v", w.last.Blocking)
-	}
-	if first != "a" || reached != first {
-		t.Errorf("the first step is %q, and the version that takes down each node reaches %q: %+v", first, reached, w.out.Status.Waves)
-	}
+	w.wantKilled("a")
 }
 
 // TestZonesOverNodesThatGoDown is the same for a policy that updates one zone at a time: a zone of which all nodes are left out, after their update, shows nothing.
@@ -51,22 +52,7 @@ func TestZonesOverNodesThatGoDown(t *testing.T) {
 		w.labels[name] = map[string]string{"zone": string(rune('1' + i/2))}
 	}
 	w.s.Set.MaxUnavailable = rollout.Quantity{Value: 10}
-	w.pass(0)
-	first := w.roll()
-	w.kills(first)
-	reached := first
-	for range 60 {
-		w.pass(time.Minute)
-		more := w.roll()
-		w.kills(more)
-		reached += more
-	}
-	if !blockedBy(w, "NodesLeftOut") {
-		t.Errorf("blocking: %+v", w.last.Blocking)
-	}
-	if first != "ab" || reached != first {
-		t.Errorf("the first zone is %q, and the version that takes down each node reaches %q: %+v", first, reached, w.out.Status.Waves)
-	}
+	w.wantKilled("ab")
 }
 
 // TestGrowthAfterNodesThatWereDownBefore: nodes that were down before the rollout, and are left out, do not make the first step larger than growth.start.

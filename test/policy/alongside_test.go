@@ -40,7 +40,7 @@ func TestFailuresAlongside(t *testing.T) {
 	}
 }
 
-// undoable lets the manager undo by the template, and makes the set anew without a field manager that owns it, as kubectl apply does.
+// undoable gives the manager the right to undo by the template, and creates the set again with kubectl create: the field manager of kubectl apply would own the template.
 func undoable(s *stage) *stage {
 	s.t.Helper()
 	s.Apply(fmt.Sprintf(mayUndo, s.Name)) // until the end of the test: nothing else needs it
