@@ -281,18 +281,21 @@ func (r *run) returnedText(to string) string {
 	}
 	text := fmt.Sprintf("The nodes have returned to %s.", to)
 	if len(away) > 0 {
-		text = fmt.Sprintf("The nodes have returned to %s, except those that are not ready and still have another one (%d): %s. They return when they are ready.", to, len(away), some(away))
+		text = fmt.Sprintf("The nodes have returned to %s, except those that are not ready and still have another one (%d): %s. They return when they are ready.", to, len(away), some(away, mostNamed))
 	}
 	if len(kept) > 0 {
-		text += fmt.Sprintf(" Nodes that only keep their pod, because of a taint or a label, still have another one (%d): %s. They return when the pod may run there again; otherwise delete their pods.", len(kept), some(kept))
+		text += fmt.Sprintf(" Nodes that only keep their pod, because of a taint or a label, still have another one (%d): %s. They return when the pod may run there again; otherwise delete their pods.", len(kept), some(kept, mostNamed))
 	}
 	return text
 }
 
+// mostNamed is how many nodes most messages name.
+const mostNamed = 3
+
 // some are the first of several names, and how many more there are.
-func some(names []string) string {
-	text := strings.Join(names[:min(len(names), 3)], ", ")
-	if rest := len(names) - 3; rest > 0 {
+func some(names []string, most int) string {
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if rest := len(names) - most; rest > 0 {
 		text += fmt.Sprintf(" and %d more", rest)
 	}
 	return text

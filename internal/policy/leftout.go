@@ -2,11 +2,7 @@
 
 package policy
 
-import (
-	"time"
-
-	"everynode.dev/everynode/internal/rollout"
-)
+import "time"
 
 // leftOut is why the waves go on without a node. Such a node is in its wave, but does not count for it, nor for its soak and its deadline, until it has an available pod.
 type leftOut uint8
@@ -42,26 +38,15 @@ func (r *run) leaveOutDown(i int) {
 	lasts := r.notReadyFor(n) // also for a policy that has no limit yet
 	switch limit := r.p.UnreachableAfter; {
 	case limit == nil:
-		if r.downWithTarget(n) || !r.s.Set.Unreachable.Skip && !r.s.Set.Announce {
+		if downWithTarget(r.s, n) || !r.s.Set.Unreachable.Skip && !r.s.Set.Announce {
 			return
 		}
 	case n.Since == 0:
 		return
-	case *limit > lasts:
-		r.wakeAt(r.s.Now.Add(*limit - lasts))
+	case r.remains(*limit - lasts):
 		return
 	}
 	r.leaveOut(i, downForLong)
-}
-
-// downWithTarget reports whether a node had a pod of the target when it went down.
-func (r *run) downWithTarget(n *rollout.Node) bool {
-	for i := range n.Pods {
-		if p := &n.Pods[i]; p.Revision == r.s.Set.Update && p.Created <= n.Since {
-			return true
-		}
-	}
-	return false
 }
 
 // flapWait is how long a node must not be ready before an undo ends without it, where the rule of the dialect leaves such nodes out at once.

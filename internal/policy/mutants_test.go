@@ -191,7 +191,7 @@ func mutants() []mutant {
 		{"empty waves pass while all nodes are tainted", "unneeded.go", "if member(r.s, n) {", "if member(r.s, n) || r.s != nil {"},
 		{"a policy is ready although a wave lacks pods", "conditions.go", "if !p.WaveHealthy || !available(s) {", "if !p.WaveHealthy {"},
 		{"a condition is longer than the CRD allows", "conditions.go", "Shortened(message, mostInCondition)", "message"},
-		{"a condition names all daemon sets", "summary.go", "s.sets[:min(len(s.sets), mostInMessage)]", "s.sets"},
+		{"a condition names all daemon sets", "summary.go", "some(s.sets, mostInMessage)", "strings.Join(s.sets, \", \")"},
 		{"a selector has any number of values", "policy.go", "if values > MostValues {", "if values > MostValues && p == nil {"},
 		{"a message says by the clock on the wall when a node is left out", "notready.go", "*limit - r.out.Memory.down[n.Name].lasts", "n.Since.Add(*limit).Sub(r.s.Now)"},
 		{"the time when a node is left out changes with each decision", "notready.go", ".Round(time.Second)", ""},

@@ -66,7 +66,7 @@ func (r *run) blockedByRefusals(active place) {
 	if len(names) == 0 {
 		return
 	}
-	r.block(blockedUpdateRefused, fmt.Sprintf("The API server refuses to delete or change the pod on %s: %s. Let it accept that.", nodeCount(int32(len(names))), some(names)))
+	r.block(blockedUpdateRefused, fmt.Sprintf("The API server refuses to delete or change the pod on %s: %s. Let it accept that.", nodeCount(int32(len(names))), some(names, mostNamed)))
 }
 
 // awayText says since when a node is not ready, and when the wave continues without it. That depends on how long this manager has measured, so it is rounded: small differences between the

@@ -160,8 +160,8 @@ func (r *run) inTurn(i int) bool {
 
 // reached reports whether a node has, or is to get, a pod of the revision.
 func (r *run) reached(i int) bool {
-	n, update := &r.s.Nodes[i], r.s.Set.Update
-	return n.Last == update || slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == update })
+	n := &r.s.Nodes[i]
+	return n.Last == r.s.Set.Update || hasTarget(r.s, n)
 }
 
 // lastReached is the last of some nodes that the revision has reached in its turn: what comes before it has passed. Nodes that joined during the rollout may have got the revision before their turn.
@@ -380,7 +380,7 @@ func (r *run) blockedByOrder(active int) {
 	}
 	if len(names) > 0 {
 		r.block(blockedOrder, fmt.Sprintf("No update starts in the wave %s, because spec.order allows one value of the label %s at a time, and elsewhere %s no available pod of the revision that it is to have: %s. "+
-			"Make the pods available, or remove the reason why they cannot be created.", r.p.Waves[active].Name, r.p.TopologyKey, nodesHave(len(names)), some(names)))
+			"Make the pods available, or remove the reason why they cannot be created.", r.p.Waves[active].Name, r.p.TopologyKey, nodesHave(len(names)), some(names, mostNamed)))
 	}
 }
 

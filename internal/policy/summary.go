@@ -82,11 +82,7 @@ func (t *setTexts) joined(separator string) string {
 	var parts []string
 	for i := range t.all[:min(len(t.all), mostInMessage)] {
 		s := &t.all[i]
-		names := strings.Join(s.sets[:min(len(s.sets), mostInMessage)], ", ")
-		if more := len(s.sets) - mostInMessage; more > 0 {
-			names += fmt.Sprintf(" and %d more", more)
-		}
-		parts = append(parts, names+": "+s.text)
+		parts = append(parts, some(s.sets, mostInMessage)+": "+s.text)
 	}
 	others := map[string]bool{}
 	for i := mostInMessage; i < len(t.all); i++ {

@@ -90,7 +90,12 @@ func member(s *rollout.Snapshot, n *rollout.Node) bool {
 //
 //go:noinline
 func wentDownWith(s *rollout.Snapshot, n *rollout.Node) bool {
-	return n.Fit == rollout.MayStay && !n.Ready && !n.Gone && slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == s.Set.Update && p.Created <= n.Since })
+	return n.Fit == rollout.MayStay && !n.Ready && !n.Gone && downWithTarget(s, n)
+}
+
+// downWithTarget reports whether a node that is not ready had a pod of the revision when it went down.
+func downWithTarget(s *rollout.Snapshot, n *rollout.Node) bool {
+	return slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == s.Set.Update && p.Created <= n.Since })
 }
 
 func (w *Wave) matches(nodeLabels map[string]string) bool {
