@@ -5,6 +5,7 @@ package dashboard
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,14 +30,12 @@ func TestPagesFollowWhileDetailsAreRead(t *testing.T) {
 func followsWhile(t *testing.T, path string, slow [2]string) {
 	cluster := zoned(t, roll())
 	watched := cluster.Watched("pods")
+	reads := &slowReads{asked: make(chan struct{}, 1), answered: make(chan struct{})}
+	cluster.Kubernetes.PrependReactor(slow[0], slow[1], reads.react)
 	w := open(t, cluster)
+	t.Cleanup(func() { close(reads.answered) }) // before the window closes
 	<-watched
-	answered := make(chan struct{})
-	t.Cleanup(func() { close(answered) }) // before the window closes
-	cluster.Kubernetes.PrependReactor(slow[0], slow[1], func(clienttesting.Action) (bool, runtime.Object, error) {
-		<-answered
-		return false, nil, nil
-	})
+	reads.slow.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // less than detailsPatience
 	defer cancel()
 	messages := w.follow(ctx, path)
@@ -50,24 +49,36 @@ func TestPagesFollowWhilePoliciesAreRead(t *testing.T) {
 	begun := time.Now()
 	cluster.Options.Now = func() time.Time { return fakecluster.Now().Add(time.Since(begun)) }
 	watched := cluster.Watched("pods")
+	reads := &slowReads{asked: make(chan struct{}, 1), answered: make(chan struct{})}
+	cluster.Dynamic.PrependReactor("list", "rolloutpolicies", reads.react)
 	w := open(t, cluster)
+	t.Cleanup(func() { close(reads.answered) }) // before the window closes
 	<-watched
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	messages := w.follow(ctx, "/api/set/stream"+setQuery)
 	<-messages
-	asked, answered := make(chan struct{}, 1), make(chan struct{})
-	t.Cleanup(func() { close(answered) }) // before the window closes
-	cluster.Dynamic.PrependReactor("list", "rolloutpolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
+	reads.slow.Store(true)
+	<-reads.asked
+	awaitChange(t, cluster, messages)
+}
+
+// slowReads is an API server that answers nothing while slow, until answered is closed. asked has an element once a read waits.
+// Its reactor is added before anything reads: a fake client takes none at the same time.
+type slowReads struct {
+	slow            atomic.Bool
+	asked, answered chan struct{}
+}
+
+func (s *slowReads) react(clienttesting.Action) (bool, runtime.Object, error) {
+	if s.slow.Load() {
 		select {
-		case asked <- struct{}{}:
+		case s.asked <- struct{}{}:
 		default:
 		}
-		<-answered
-		return false, nil, nil
-	})
-	<-asked
-	awaitChange(t, cluster, messages)
+		<-s.answered
+	}
+	return false, nil, nil
 }
 
 // awaitChange changes a pod, and waits until a page shows that.
