@@ -27,6 +27,9 @@ func TestInPlace(t *testing.T) {
 	t.Run("Restart", inPlaceRestart)
 	t.Run("Environment", inPlaceEnvironment)
 	t.Run("Sidecar", inPlaceSidecar)
+	t.Run("InitImage", inPlaceInitImage)
+	t.Run("Resize", inPlaceResize)
+	t.Run("MissingImage", inPlaceMissingImage)
 }
 
 // inPlaceImage: pod, address and the other container stay; the one container is started once more.
@@ -35,7 +38,9 @@ func inPlaceImage(t *testing.T) {
 	s.run(withSide)
 	before := s.pods()
 	recorder := s.ObserveAdvanced(set)
+	survived := s.inFlight(sidePort)
 	s.roll(two)
+	survived()
 	s.keptPods(before)
 	for node, pod := range s.pods() {
 		was := before[node]
@@ -73,10 +78,12 @@ func inPlaceMetadata(t *testing.T) {
 	s := newStage(t, advancedInPlace())
 	s.run(withSide)
 	before := s.pods()
+	survived := s.inFlight(sidePort)
 	generation := s.change(`{"spec": {"template": {"metadata": {"labels": {"tier": "edge"}, "annotations": {"note": "changed"}}}}}`)
 	s.Wait("the pods are labelled", harness.RolledOut(set, generation, count), harness.EachPod(set, "labelled and annotated", func(pod *corev1.Pod) bool {
 		return pod.Labels["tier"] == "edge" && pod.Annotations["note"] == "changed"
 	}))
+	survived()
 	s.keptPods(before)
 	s.sameContainers(before)
 	s.ran(set, "v1")
@@ -133,8 +140,9 @@ func inPlaceSameDigest(t *testing.T) {
 // inPlaceCrash: an image that crashes again and again stops the roll at the first node, and the undo is in place too.
 func inPlaceCrash(t *testing.T) {
 	s := newStage(t, advancedInPlace())
-	s.run()
+	s.run(withSide)
 	before := s.pods()
+	survived := s.inFlight(sidePort)
 	s.order(crashing)
 	s.Wait("a container crashes again and again", waits(crashing, "CrashLoopBackOff"),
 		harness.ConditionIs(set, kruisedialect.Degraded, corev1.ConditionTrue, kruisedialect.ReasonPodsFailing))
@@ -156,7 +164,9 @@ func inPlaceCrash(t *testing.T) {
 	})
 	asked := time.Now()
 	s.roll(one)
+	survived()
 	s.keptPods(before)
+	s.ran(side, "v1")
 	for _, node := range s.Nodes {
 		if node != tried[0] {
 			s.ranOn(node, set, "v1")
@@ -183,7 +193,9 @@ func inPlaceRestart(t *testing.T) {
 	s.run(withSide)
 	before := s.pods()
 	recorder := s.ObserveAdvanced(set)
+	survived := s.inFlight(sidePort)
 	s.restartInPlace(set, 1, 0)
+	survived()
 	s.keptPods(before)
 	s.ran(set, "v1", "v1")
 	s.ran(side, "v1")
@@ -209,6 +221,7 @@ func inPlaceEnvironment(t *testing.T) {
 	})
 	before := s.pods()
 	recorder := s.ObserveAdvanced(set)
+	survived := s.inFlight(sidePort)
 	for done, tier := range []string{"second", "first"} {
 		generation := s.change(fmt.Sprintf(`{"spec": {"template": {"metadata": {"labels": {"tier": %q}}}}}`, tier))
 		s.Wait("the containers were restarted", harness.RolledOut(set, generation, count), harness.EachPod(set, "restarted", func(pod *corev1.Pod) bool {
@@ -221,6 +234,7 @@ func inPlaceEnvironment(t *testing.T) {
 			}
 		}
 	}
+	survived()
 	s.ran(set, "v1", "v1", "v1")
 	s.ran(side, "v1")
 	s.Judge(recorder)
@@ -255,10 +269,12 @@ func inPlaceSidecar(t *testing.T) {
 	})
 	before := s.pods()
 	recorder := s.ObserveAdvanced(set)
+	survived := s.inFlight(port)
 	generation := s.patch(jsonPatch, fmt.Sprintf(`[{"op": "replace", "path": "/spec/template/spec/initContainers/0/image", "value": %q}]`, two))
 	s.Wait("all sidecars run "+two, harness.RolledOut(set, generation, count), harness.EachPod(set, "with its sidecar restarted", func(pod *corev1.Pod) bool {
 		return pod.Status.InitContainerStatuses[0].RestartCount == 1
 	}))
+	survived()
 	s.keptPods(before)
 	s.sameContainers(before)
 	s.ran(set, "v1")

@@ -19,6 +19,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ const (
 var shared = harness.Shared{Options: func() (harness.Options, error) {
 	return harness.Options{
 		RealNodes: count, Controller: harness.Everynode, Advanced: true, Edge: true, Grace: grace,
-		ManagerArgs: []string{"--feature-gates=" + string(features.PreDownloadImageForDaemonSetUpdate) + "=true"},
+		ManagerArgs: []string{fmt.Sprintf("--feature-gates=%s=true,%s=true", features.PreDownloadImageForDaemonSetUpdate, features.InPlaceWorkloadVerticalScaling)},
 	}, nil
 }}
 
