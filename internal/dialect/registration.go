@@ -33,8 +33,8 @@ type Setting struct {
 	// Namespace is the one of Everynode.
 	Namespace string
 	MayWrite  func() bool
-	// Resize reports whether resources of containers may be changed in place.
-	Resize bool
+	// NoResize reports whether a change of the resources of containers recreates the pod.
+	NoResize bool
 }
 
 // Peer is a manager of another project that does the work of a dialect where it runs.

@@ -27,7 +27,7 @@ func New() (featuregate.MutableFeatureGate, error) {
 	gate := featuregate.NewFeatureGate()
 	err := errors.Join(logsapi.AddFeatureGates(gate), gate.Add(map[featuregate.Feature]featuregate.FeatureSpec{
 		ConflictProbe:                      {Default: true, PreRelease: featuregate.Beta},
-		InPlaceWorkloadVerticalScaling:     {Default: false, PreRelease: featuregate.Alpha},
+		InPlaceWorkloadVerticalScaling:     {Default: true, PreRelease: featuregate.Beta},
 		PreDownloadImageForDaemonSetUpdate: {Default: false, PreRelease: featuregate.Alpha},
 	}))
 	return gate, err

@@ -243,7 +243,7 @@ func (l *leader) build(o *options, cfg *rest.Config, events record.EventRecorder
 		if r.Name == dialects.Kruise && len(o.definitions.missing) == 0 {
 			l.pulls, err = newPulls(l, o, cfg, mayWrite)
 		}
-		return dialect.Setting{Namespace: o.namespace, MayWrite: mayWrite, Resize: o.gates.Enabled(features.InPlaceWorkloadVerticalScaling)}
+		return dialect.Setting{Namespace: o.namespace, MayWrite: mayWrite, NoResize: !o.gates.Enabled(features.InPlaceWorkloadVerticalScaling)}
 	})
 	return all, err
 }

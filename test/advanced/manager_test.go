@@ -94,11 +94,9 @@ func killMidRoll(t *testing.T, c *harness.Cluster, stages []*stage, managers ...
 	}
 }
 
-// TestSecondPlane: what needs another plane, with two managers and everything switched on that is off by default.
+// TestSecondPlane: what needs another plane, with two managers.
 func TestSecondPlane(t *testing.T) {
-	o := options(2)
-	o.ManagerArgs = append(o.ManagerArgs, "--feature-gates=InPlaceWorkloadVerticalScaling=true")
-	c := harness.Own(t, o)
+	c := harness.Own(t, options(2))
 	for _, sc := range []scenario{
 		{"in-place-resources", 2, false, inPlaceResources},
 		{"in-place-resources-and-image", 2, false, inPlaceResourcesAndImage},

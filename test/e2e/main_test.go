@@ -19,7 +19,6 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -38,7 +37,7 @@ const (
 var shared = harness.Shared{Options: func() (harness.Options, error) {
 	return harness.Options{
 		RealNodes: count, Controller: harness.Everynode, Advanced: true, Edge: true, Grace: grace,
-		ManagerArgs: []string{fmt.Sprintf("--feature-gates=%s=true,%s=true", features.PreDownloadImageForDaemonSetUpdate, features.InPlaceWorkloadVerticalScaling)},
+		ManagerArgs: []string{"--feature-gates=" + string(features.PreDownloadImageForDaemonSetUpdate) + "=true"},
 	}, nil
 }}
 

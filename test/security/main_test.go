@@ -53,7 +53,7 @@ type world struct {
 func newWorld(t *testing.T, dialects ...string) *world {
 	t.Helper()
 	return newWorldOf(t, localplane.Manager{Args: []string{
-		"--pull-secret-namespaces=" + team, "--feature-gates=InPlaceWorkloadVerticalScaling=true", "-v=10",
+		"--pull-secret-namespaces=" + team, "-v=10",
 	}}, dialects...)
 }
 

@@ -29,10 +29,10 @@ func newDialect(s dialect.Setting) dialect.Dialect {
 	gvk := schema.GroupVersionKind{Group: kruise.Group, Version: kruise.VersionStored, Kind: kruise.Kind}
 	d := dialect.Dialect{
 		Source: dialect.Source{Dialect: Name, Resource: gvk.GroupVersion().WithResource(kruise.Resource), Kind: gvk.Kind, Digest: Digest},
-		GVK:    gvk, StatusPatch: Report, Edits: Edits{}, InPlace: InPlace, MayWrite: s.MayWrite, Texts: base.Texts(),
+		GVK:    gvk, StatusPatch: Report, Edits: Edits{}, InPlace: InPlaceWithResize, MayWrite: s.MayWrite, Texts: base.Texts(),
 	}
-	if s.Resize {
-		d.InPlace = InPlaceWithResize
+	if s.NoResize {
+		d.InPlace = InPlace
 	}
 	d.Texts.Patched, d.Texts.PatchedText = ReasonSuccessfulUpdatePodInPlace, MessageSuccessfulUpdatePodInPlace
 	d.Texts.PatchFailed, d.Texts.PatchFailedText = ReasonFailedUpdatePodInPlace, MessageFailedUpdatePodInPlace
