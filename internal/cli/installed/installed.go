@@ -21,6 +21,7 @@ import (
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/dialects"
+	"everynode.dev/everynode/internal/features"
 )
 
 // Manager is the name of the Deployment of the manager, and also of its service account and of its lease.
@@ -72,6 +73,21 @@ func served(ctx context.Context, c kubernetes.Interface) []string {
 func PoliciesAlone(ctx context.Context, c kubernetes.Interface) (alone, known bool) {
 	served := served(ctx, c)
 	return slices.Contains(served, dialects.Policy) && !slices.Contains(served, dialects.Native), len(served) > 0
+}
+
+// Recreates reports whether the manager is known to recreate pods whose resources change, because the feature that changes them in place is off.
+func Recreates(ctx context.Context, c kubernetes.Interface) bool {
+	manager, err := c.AppsV1().Deployments(everynode.Namespace).Get(ctx, Manager, metav1.GetOptions{})
+	if err != nil {
+		return false
+	}
+	gates, err := features.New()
+	if err != nil {
+		return false
+	}
+	// What the manager refuses to start with decides nothing.
+	_ = gates.Set(Flags(manager)["feature-gates"])
+	return !gates.Enabled(features.InPlaceWorkloadVerticalScaling)
 }
 
 // Unserved says what a plan assumes if PoliciesAlone is not known.

@@ -123,6 +123,19 @@ func (f *prediction) markAgents(ctx context.Context, c *options.Clients) {
 	}
 }
 
+// recreateForResources has pods recreated whose resources change, if the manager is known to run without the feature that changes these in place.
+func (f *prediction) recreateForResources(ctx context.Context, c *options.Clients) {
+	revisions := f.view.Snapshot.Revisions
+	if !slices.ContainsFunc(revisions, func(r rollout.Revision) bool { return r.Resize }) || !installed.Recreates(ctx, c.Kubernetes) {
+		return
+	}
+	for i := range revisions {
+		if revisions[i].Resize {
+			revisions[i].Change = rollout.Change{Why: rollout.DetailResources}
+		}
+	}
+}
+
 // waitForImages makes nodes wait for missing images if the set requires that, or if changes in place do.
 func (f *prediction) waitForImages(ctx context.Context, c *options.Clients) {
 	s, asked := &f.view.Snapshot, f.view.Workload.PullAhead.Wait

@@ -16,6 +16,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/installed"
+	"everynode.dev/everynode/internal/plan"
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
@@ -79,23 +80,51 @@ func TestPlanOfChangesInPlaceThatWait(t *testing.T) {
 	}
 }
 
+// TestPlanOfResources: the nodes give the containers other amounts, unless the manager is known to recreate pods for that.
+func TestPlanOfResources(t *testing.T) {
+	limits := func(memory string) map[string]any {
+		return map[string]any{"limits": map[string]any{"memory": memory}, "requests": map[string]any{"memory": memory}}
+	}
+	for name, c := range map[string]struct {
+		with []runtime.Object
+		want plan.Verdict
+	}{
+		"by default":         {nil, plan.InPlace},
+		"another feature":    {[]runtime.Object{managerWith("--feature-gates=ConflictProbe=false")}, plan.InPlace},
+		"turned off":         {[]runtime.Object{managerWith("--feature-gates=ConflictProbe=false,InPlaceWorkloadVerticalScaling=false")}, plan.Recreate},
+		"all beta off":       {[]runtime.Object{managerWith("--feature-gates=AllBeta=false")}, plan.Recreate},
+		"without a manager":  {nil, plan.InPlace},
+		"a flag of nonsense": {[]runtime.Object{managerWith("--feature-gates=nonsense")}, plan.InPlace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			roll := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uuu", Spec: rolling(map[string]any{"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": "100%"})}
+			objects := append(roll.Objects(t), c.with...)
+			var wanted map[string]any
+			firstContainers(t, objects, func(first map[string]any) {
+				wanted = maps.Clone(first)
+				first["resources"], wanted["resources"] = limits("64Mi"), limits("128Mi")
+			})
+			patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{wanted}}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := documentOf(t, newServer(t, objects...), "ads/agent --patch "+string(patch))
+			for _, n := range d.Nodes {
+				if n.Verdict != c.want {
+					t.Errorf("node %s: %s %s, want %s", n.Name, n.Verdict, n.Detail, c.want)
+				}
+			}
+		})
+	}
+}
+
 // TestPlanOfALabelThatAVariableReads: the plan says on which nodes an agent restarts the containers, and where there is none, so the pod is recreated.
 func TestPlanOfALabelThatAVariableReads(t *testing.T) {
 	roll := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uuu", Spec: rolling(map[string]any{"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": "100%"})}
 	objects := append(roll.Objects(t), agentOn("node-1", corev1.ConditionTrue), agentOn("node-2", corev1.ConditionFalse))
-	for _, object := range objects { // all templates read the label
-		if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() == "DaemonSet" {
-			readsTier(t, u.Object, "spec", "template")
-		}
-		if r, ok := object.(*appsv1.ControllerRevision); ok {
-			data := map[string]any{}
-			if err := json.Unmarshal(r.Data.Raw, &data); err != nil {
-				t.Fatal(err)
-			}
-			readsTier(t, data, "spec", "template")
-			r.Data.Raw, _ = json.Marshal(data)
-		}
-	}
+	firstContainers(t, objects, func(first map[string]any) { // reads the label
+		first["env"] = []any{map[string]any{"name": "TIER", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.labels['tier']"}}}}
+	})
 	d := documentOf(t, newServer(t, objects...), `ads/agent --patch {"spec":{"template":{"metadata":{"labels":{"tier":"edge"}}}}}`)
 	got := map[string]string{}
 	for _, n := range d.Nodes {
@@ -107,15 +136,30 @@ func TestPlanOfALabelThatAVariableReads(t *testing.T) {
 	}
 }
 
-// readsTier gives the first container of a template a variable that reads the label tier.
-func readsTier(t *testing.T, object map[string]any, path ...string) {
+// firstContainers edits the first container in all templates of sets and revisions.
+func firstContainers(t *testing.T, objects []runtime.Object, edit func(first map[string]any)) {
 	t.Helper()
-	containers, found, err := unstructured.NestedSlice(object, append(path, "spec", "containers")...)
-	if !found || err != nil {
-		t.Fatalf("no containers: %v", err)
+	change := func(object map[string]any) {
+		containers, found, err := unstructured.NestedSlice(object, "spec", "template", "spec", "containers")
+		if !found || err != nil {
+			t.Fatalf("no containers: %v", err)
+		}
+		edit(containers[0].(map[string]any))
+		if err := unstructured.SetNestedSlice(object, containers, "spec", "template", "spec", "containers"); err != nil {
+			t.Fatal(err)
+		}
 	}
-	containers[0].(map[string]any)["env"] = []any{map[string]any{"name": "TIER", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.labels['tier']"}}}}
-	if err := unstructured.SetNestedSlice(object, containers, append(path, "spec", "containers")...); err != nil {
-		t.Fatal(err)
+	for _, object := range objects {
+		if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() == "DaemonSet" {
+			change(u.Object)
+		}
+		if r, ok := object.(*appsv1.ControllerRevision); ok {
+			data := map[string]any{}
+			if err := json.Unmarshal(r.Data.Raw, &data); err != nil {
+				t.Fatal(err)
+			}
+			change(data)
+			r.Data.Raw, _ = json.Marshal(data)
+		}
 	}
 }

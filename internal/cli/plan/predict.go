@@ -104,6 +104,7 @@ func predict(ctx context.Context, o *options.Options, c *options.Clients, q ques
 	f.imageInventory = newImageInventory(f.nodes)
 	f.imageInventory.nodeImages(ctx, c)
 	f.obstacles = f.findObstacles(ctx, c)
+	f.recreateForResources(ctx, c)
 	f.markAgents(ctx, c)
 	f.waitForImages(ctx, c)
 	f.assumed = assume(f)
