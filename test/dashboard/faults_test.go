@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
@@ -150,7 +151,7 @@ func TestTheOtherPagesAreAccessible(t *testing.T) {
 	}
 	b.Does("its page", chrome.Until(`document.body.innerText.includes("The set was deleted.")`))
 	b.accessible("a set that is deleted")
-	b.Does("a session that has ended", chromedp.Navigate("about:blank"), chromedp.Navigate(base+"#token=wrong"), chrome.Until(`document.querySelector("h1")?.innerText === "The page cannot be shown"`))
+	b.Does("a session that has ended", network.ClearBrowserCookies(), chromedp.Navigate("about:blank"), chromedp.Navigate(base+"#token=wrong"), chrome.Until(`document.querySelector("h1")?.innerText === "The page cannot be shown"`))
 	b.accessible("a page that cannot be shown")
 }
 
