@@ -165,7 +165,7 @@ func TestPoliciesThatAreRejected(t *testing.T) {
 		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], waves: [{name: remaining, nodes: {count: 1}}]}":                                      "choose another name",
 		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], waves: [{name: a, nodes: {count: 1, percent: 2}}]}":                                  "at most one of count and percent",
 		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], waves: [{name: a, nodes: {}}]}":                                                      "one of selector, count and percent",
-		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], waves: [{name: a, nodes: {count: 1}, soak: soon}]}":                                  "must be a duration such as 30s, 10m or 24h",
+		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], waves: [{name: a, nodes: {count: 1}, soak: soon}]}":                                  "must be a duration of at most 99999h, such as 30s, 10m or 24h",
 		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], waves: [{name: a, nodes: {count: 1}, soak: 99999999999999h}]}":                       "spec.waves[0].soak",
 		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}, {apiVersion: apps/v1, kind: DaemonSet, name: x}]}":                                    "two targets name the same daemon set",
 		"{targets: [{apiVersion: apps.kruise.io/v1beta1, kind: DaemonSet, name: x}, {apiVersion: apps.kruise.io/v1alpha1, kind: DaemonSet, name: x}]}":     "two targets name the same daemon set",
@@ -173,7 +173,7 @@ func TestPoliciesThatAreRejected(t *testing.T) {
 		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], pace: {maxUpgrading: 200%}}":                                                         "must be a number from 1",
 		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], freezes: [{from: 2026-02-01T00:00:00Z, to: 2026-01-01T00:00:00Z}]}":                  "from must be before to",
 		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], failure: {action: Stop}}":                                                            "Unsupported value",
-		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], waves: [{name: a, nodes: {count: 1}, after: [{type: Approval, remindAfter: 1ms}]}]}": "must be a duration of at least 1s",
+		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], waves: [{name: a, nodes: {count: 1}, after: [{type: Approval, remindAfter: 1ms}]}]}": "must be a duration from 1s to 99999h",
 	} {
 		if spec[0] != '{' {
 			spec = "{" + spec + "}"

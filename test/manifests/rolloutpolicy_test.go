@@ -102,16 +102,17 @@ func written(t *testing.T, spec string) map[string]any {
 // TestDurationsThatAreRefused: a user reads one error with the path of the field, and what would be accepted.
 func TestDurationsThatAreRefused(t *testing.T) {
 	d := policyDefinition(t)
-	const plain = "must be a duration such as 30s, 10m or 24h"
+	const plain, least = "must be a duration of at most 99999h, such as 30s, 10m or 24h", "must be a duration from 1s to 99999h, such as 30s, 10m or 24h"
 	for _, bad := range []struct{ spec, path, message string }{
 		{"waves: [{name: a, nodes: {count: 1}, soak: 1d}]", "spec.waves[0].soak", plain},
 		{"waves: [{name: a, nodes: {count: 1}, soak: soon}]", "spec.waves[0].soak", plain},
-		{"waves: [{name: a, nodes: {count: 1}, after: [{type: Approval, remindAfter: 1d}]}]", "spec.waves[0].after[0].remindAfter", "must be a duration of at least 1s, such as 30s, 10m or 24h"},
-		{"waves: [{name: a, nodes: {count: 1}, after: [{type: Approval, remindAfter: 1ms}]}]", "spec.waves[0].after[0].remindAfter", "must be a duration of at least 1s, such as 30s, 10m or 24h"},
+		{"waves: [{name: a, nodes: {count: 1}, after: [{type: Approval, remindAfter: 1d}]}]", "spec.waves[0].after[0].remindAfter", least},
+		{"waves: [{name: a, nodes: {count: 1}, after: [{type: Approval, remindAfter: 1ms}]}]", "spec.waves[0].after[0].remindAfter", least},
 		{"pace: {minTimeBetween: 1d}", "spec.pace.minTimeBetween", plain},
 		{"unreachableAfter: 1d", "spec.unreachableAfter", plain},
-		{"failure: {nodeDeadline: 1d}", "spec.failure.nodeDeadline", plain},
-		{"failure: {waveDeadline: 1d}", "spec.failure.waveDeadline", plain},
+		{"failure: {nodeDeadline: 0s}", "spec.failure.nodeDeadline", least},
+		{"failure: {nodeDeadline: 1d}", "spec.failure.nodeDeadline", least},
+		{"failure: {waveDeadline: 0s}", "spec.failure.waveDeadline", least},
 		{"windows: [{schedule: 0 22 * * *, duration: 1d}]", "spec.windows[0].duration", "must be a duration of more than 0s, such as 30s, 10m or 24h"},
 		{"windows: [{schedule: 0 22 * * *, duration: 0s}]", "spec.windows[0].duration", "must be a duration of more than 0s, such as 30s, 10m or 24h"},
 		{"analyses: [{name: a, provider: p, success: 'true', interval: 1d}]", "spec.analyses[0].interval", "must be a duration from 5s to 24h, such as 30s or 10m"},

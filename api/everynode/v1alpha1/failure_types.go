@@ -13,11 +13,11 @@ import (
 type Failure struct {
 	// NodeDeadline is how long a pod of the new revision, or its creation if that is refused, may be unavailable. The time in which the node is not ready
 	// does not count, unless the node stopped being ready within nodeDeadline after it got its pod, or after that was changed in place. The time of pulling
-	// images for the first start of containers does not count either; where the kubelet does not report it, at most 30 minutes. The default is 10m.
+	// images for the first start of containers does not count either; where the kubelet does not report it, at most 30 minutes. At least 1s; the default is 10m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration such as 30s, 10m or 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$') && duration(self) >= duration('1s')",message="must be a duration from 1s to 99999h, such as 30s, 10m or 24h"
 	NodeDeadline *metav1.Duration `json:"nodeDeadline,omitempty"`
 
 	// WaveDeadline is how long the update of a wave may take, until all its nodes are updated and available. The time does not count in which no update of the
@@ -27,7 +27,7 @@ type Failure struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration such as 30s, 10m or 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$') && duration(self) >= duration('1s')",message="must be a duration from 1s to 99999h, such as 30s, 10m or 24h"
 	WaveDeadline *metav1.Duration `json:"waveDeadline,omitempty"`
 
 	// MaxFailedNodes is how many nodes of a wave may fail: a number, or a percentage of the nodes of the wave, rounded down, so that a small percentage of a

@@ -129,7 +129,7 @@ type RolloutPolicySpec struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration such as 30s, 10m or 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration of at most 99999h, such as 30s, 10m or 24h"
 	UnreachableAfter *metav1.Duration `json:"unreachableAfter,omitempty"`
 
 	// ReadyWhen defines when the condition Ready is True: Complete (all nodes have the revision that the template describes, and all waves have ended) or
@@ -196,7 +196,7 @@ type Pace struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration such as 30s, 10m or 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration of at most 99999h, such as 30s, 10m or 24h"
 	MinTimeBetween *metav1.Duration `json:"minTimeBetween,omitempty"`
 }
 
@@ -263,7 +263,7 @@ type Wave struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration such as 30s, 10m or 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$')",message="must be a duration of at most 99999h, such as 30s, 10m or 24h"
 	Soak *metav1.Duration `json:"soak,omitempty"`
 
 	// Analysis are the names of the analyses that must pass. The soak counts only while the answer to each of them is Pass, and starts again after one that is
@@ -325,7 +325,7 @@ type Gate struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$') && duration(self) >= duration('1s')",message="must be a duration of at least 1s, such as 30s, 10m or 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s)|[0-9]{1,7}([.][0-9]{1,9})?m|[0-9]{1,5}([.][0-9]{1,9})?h)+$') && duration(self) >= duration('1s')",message="must be a duration from 1s to 99999h, such as 30s, 10m or 24h"
 	RemindAfter *metav1.Duration `json:"remindAfter,omitempty"`
 }
 
