@@ -48,11 +48,8 @@ type simulator struct {
 	open []int
 	// updates and repairs count the starts, updatesRunning the updates in progress.
 	updates, repairs, updatesRunning int
-	// down reports for each node whether it is down, downs is their number; restless are those that were down from the
-	// beginning.
-	down        []bool
-	downs       int
-	downAtStart []int
+	// down are the nodes that are down.
+	down []int
 	// unready are the nodes that are not ready. They stay not ready.
 	unready []int
 	result  Result
@@ -90,14 +87,13 @@ func newSimulator(s rollout.Snapshot, a Assumptions) *simulator {
 			p.unready = append(p.unready, i)
 		}
 	}
-	p.down = make([]bool, len(s.Nodes))
-	for i := range p.down {
+	for i := range s.Nodes {
 		if p.isDown(i) {
-			p.downAtStart = append(p.downAtStart, i)
+			p.down = append(p.down, i)
 		}
 	}
 	p.recount()
-	p.result.DownBefore = p.downs
+	p.result.DownBefore = len(p.down)
 	return p
 }
 
@@ -253,22 +249,12 @@ func (p *simulator) isDown(node int) bool {
 	return true
 }
 
-// recount updates the highest number of nodes that are down. The number changes only on nodes in progress, and on those
-// that were down from the beginning.
+// recount updates the highest number of nodes that are down. Only nodes in progress go down.
 func (p *simulator) recount() {
-	for _, nodes := range [][]int{p.downAtStart, p.open, p.busy} {
-		for _, i := range nodes {
-			if now := p.isDown(i); now != p.down[i] {
-				p.down[i] = now
-				if now {
-					p.downs++
-				} else {
-					p.downs--
-				}
-			}
-		}
-	}
-	p.result.MostDown = max(p.result.MostDown, p.downs)
+	p.down = slices.DeleteFunc(append(append(p.down, p.open...), p.busy...), func(i int) bool { return !p.isDown(i) })
+	slices.Sort(p.down)
+	p.down = slices.Compact(p.down)
+	p.result.MostDown = max(p.result.MostDown, len(p.down))
 }
 
 // serves reports whether a pod is available and not terminating.
