@@ -187,13 +187,13 @@ func (f *prediction) play() plan.Assumptions {
 }
 
 // startTime returns the median time from the creation of a pod of the set until it was ready, and the number of pods
-// that it is computed from.
+// that it is computed from. A pod that has restarted a container, such as one that was changed in place, has become ready again since.
 func startTime(s *rollout.Snapshot) (time.Duration, int) {
 	var took []time.Duration
 	for i := range s.Nodes {
 		for k := range s.Nodes[i].Pods {
 			p := &s.Nodes[i].Pods[k]
-			if d := p.ReadySince.Sub(p.Created); p.Ready && p.Created != 0 && d >= 0 && d <= most {
+			if d := p.ReadySince.Sub(p.Created); p.Ready && p.Created != 0 && p.Restarts == 0 && d >= 0 && d <= most {
 				took = append(took, d)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -114,6 +115,18 @@ func TestEstimateInTheDocument(t *testing.T) {
 }
 
 // What another controller writes on its revisions is not read, and the plan says why it only assumes.
+// TestStartTimes: only pods that have started once show how long a start takes.
+func TestStartTimes(t *testing.T) {
+	at := func(s int) rollout.Time { return rollout.Time(s) * rollout.Time(time.Second) }
+	pod := func(ready int, restarts uint16) rollout.Node {
+		return rollout.Node{Pods: []rollout.Pod{{Ready: true, Created: at(100), ReadySince: at(100 + ready), Restarts: restarts}}}
+	}
+	s := &rollout.Snapshot{Nodes: []rollout.Node{pod(4, 0), pod(264, 1), pod(265, 1), pod(5, 0), pod(266, 3)}}
+	if took, pods := startTime(s); took != 5*time.Second || pods != 2 {
+		t.Errorf("%v from %d pods, want 5s from 2", took, pods)
+	}
+}
+
 func TestEstimateOfPodsOfAnotherController(t *testing.T) {
 	f := &prediction{result: plan.Result{Nodes: []plan.Node{{Verdict: plan.Recreate}}}, assumed: assumed{{Name: "stop", assumed: true}}}
 	f.view.Workload = &dialect.Workload{Set: rollout.Set{ExternalController: true}, Plain: &rollout.Set{}}
