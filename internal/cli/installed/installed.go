@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,9 +21,13 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/openyurt"
+	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/features"
 )
+
+// kubeControllerManager is the field manager of the controllers of Kubernetes.
+const kubeControllerManager = "kube-controller-manager"
 
 // Manager is the name of the Deployment of the manager, and also of its service account and of its lease.
 const Manager = "everynode-manager"
@@ -73,6 +78,20 @@ func served(ctx context.Context, c kubernetes.Interface) []string {
 func PoliciesAlone(ctx context.Context, c kubernetes.Interface) (alone, known bool) {
 	served := served(ctx, c)
 	return slices.Contains(served, dialects.Policy) && !slices.Contains(served, dialects.Native), len(served) > 0
+}
+
+// KeptByKubernetes reports whether the controller of Kubernetes keeps the pods of a daemon set, and not Everynode, and whether that is known: the one that keeps them has
+// written its status last.
+func KeptByKubernetes(set *unstructured.Unstructured) (kept, known bool) {
+	var last time.Time
+	for _, entry := range set.GetManagedFields() {
+		theirs := entry.Manager == kubeControllerManager
+		if entry.Subresource != "status" || entry.Time == nil || entry.Time.Time.Before(last) || !theirs && entry.Manager != base.FieldManager {
+			continue
+		}
+		last, kept, known = entry.Time.Time, theirs, true
+	}
+	return kept, known
 }
 
 // Recreates reports whether the manager is known to recreate pods whose resources change, because the feature that changes them in place is off.

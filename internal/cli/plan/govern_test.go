@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -184,24 +185,26 @@ func TestPlanOfAPolicyThatControlsNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy, args string
 		marked       bool
+		writers      string // of the status of the set, the last one last; without them, a Deployment of the manager
 	}{
-		"reported":           {reported, "", false},
-		"marked":             {reported, "", true},
-		"in a file":          {reported, " --policy " + file, true},
-		"a new one, by file": {"", " --policy " + file, true},
+		"reported":                               {reported, "", false, ""},
+		"marked":                                 {reported, "", true, ""},
+		"in a file":                              {reported, " --policy " + file, true, ""},
+		"a new one, by file":                     {"", " --policy " + file, true, ""},
+		"by file, the manager has no Deployment": {"", " --policy " + file, true, "everynode-manager kube-controller-manager"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			revisions := roll.Revisions(t)
 			if newest := revisions[1].(*appsv1.ControllerRevision); c.marked {
 				newest.Annotations = map[string]string{everynode.Committed: everynode.FormatCommitted(1, string(newest.UID))}
 			}
-			objects := append(append(append(roll.Nodes(), roll.Pods()...), revisions...), roll.Object())
+			objects := append(append(append(roll.Nodes(), roll.Pods()...), revisions...), statusBy(roll.Object(), c.writers))
 			if c.policy != "" {
 				objects = append(objects, fakecluster.Object(t, c.policy))
 			}
 			cluster := fakecluster.New(t, objects...)
-			if _, err := cluster.Kubernetes.AppsV1().Deployments(everynode.Namespace).Create(t.Context(), managerWith(policyManager), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
+			if c.writers == "" {
+				createManager(t, cluster, managerWith(policyManager))
 			}
 			if err := cluster.Run(t, New, strings.Fields("daemonset/agent --image agent=registry.example/agent:3"+c.args+" --local")...); err != nil {
 				t.Fatal(err)
@@ -213,6 +216,23 @@ func TestPlanOfAPolicyThatControlsNothing(t *testing.T) {
 			fakecluster.Golden(t, *update, "policy-not-enforced.txt", out)
 		})
 	}
+}
+
+func createManager(t *testing.T, cluster *fakecluster.Cluster, manager *appsv1.Deployment) {
+	t.Helper()
+	if _, err := cluster.Kubernetes.AppsV1().Deployments(everynode.Namespace).Create(t.Context(), manager, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// statusBy is the set with a status that these have written, one after the other.
+func statusBy(set *unstructured.Unstructured, writers string) *unstructured.Unstructured {
+	var entries []metav1.ManagedFieldsEntry
+	for i, writer := range strings.Fields(writers) {
+		entries = append(entries, metav1.ManagedFieldsEntry{Manager: writer, Subresource: "status", Operation: metav1.ManagedFieldsOperationUpdate, Time: &metav1.Time{Time: fakecluster.Now().Add(time.Duration(i) * time.Second)}})
+	}
+	set.SetManagedFields(entries)
+	return set
 }
 
 // TestPlanOfAFileNextToNative: a policy in a file is played for a set with OnDelete as a manager that serves policies alone would follow it. Where that manager owns the
@@ -228,25 +248,26 @@ func TestPlanOfAFileNextToNative(t *testing.T) {
 		"status: {sets: [{apiVersion: apps/v1, name: agent, enforcement: OnDelete, phase: Complete}]}\n")
 	for name, c := range map[string]struct {
 		manager *appsv1.Deployment
+		writers string // of the status of the set
 		known   bool
 		updated int
 	}{
-		"policies alone":       {managerWith("--dialects=kruise,policy"), false, 6},
-		"as the policy says":   {nil, true, 6},
-		"Everynode owns pods":  {managerWith("--dialects=native,policy"), false, 0},
-		"nothing is known":     {nil, false, 6},
-		"flags are in a file":  {managerWith("--config=/etc/everynode.yaml"), false, 6},
-		"not next to anything": {managerWith("--dialects=kruise"), false, 0},
+		"policies alone":       {managerWith("--dialects=kruise,policy"), "", false, 6},
+		"as the policy says":   {nil, "", true, 6},
+		"Everynode owns pods":  {managerWith("--dialects=native,policy"), "", false, 0},
+		"nothing is known":     {nil, "", false, 6},
+		"flags are in a file":  {managerWith("--config=/etc/everynode.yaml"), "", false, 6},
+		"not next to anything": {managerWith("--dialects=kruise"), "", false, 0},
+		"Kubernetes has pods":  {nil, "everynode-manager kube-controller-manager kubectl", false, 6},
+		"Everynode has pods":   {managerWith("--config=/etc/everynode.yaml"), "kube-controller-manager everynode-manager", false, 0},
 	} {
-		objects := append(append(append(roll.Nodes(), roll.Pods()...), roll.Revisions(t)...), roll.Object())
+		objects := append(append(append(roll.Nodes(), roll.Pods()...), roll.Revisions(t)...), statusBy(roll.Object(), c.writers))
 		if c.known {
 			objects = append(objects, known)
 		}
 		cluster := fakecluster.New(t, objects...)
 		if c.manager != nil {
-			if _, err := cluster.Kubernetes.AppsV1().Deployments(everynode.Namespace).Create(t.Context(), c.manager, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			createManager(t, cluster, c.manager)
 		}
 		if err := cluster.Run(t, New, "daemonset/agent", "--image", "agent=registry.example/agent:3", "--local", "--policy", file, "-o", "json"); err != nil {
 			t.Fatal(err)

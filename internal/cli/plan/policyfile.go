@@ -168,8 +168,8 @@ func (f *prediction) validatePolicy(ctx context.Context, c *options.Clients) (er
 	return nil
 }
 
-// isAlongside reports whether the manager follows policies next to the controller that keeps the pods: a policy of the cluster reports it, or the flags of the manager show it. If
-// neither is known, a policy for a set with OnDelete is meant for that.
+// isAlongside reports whether the manager follows policies next to the controller that keeps the pods: a policy of the cluster reports it, the flags of the manager show it, or
+// that controller has written the last status of the set. If none of these is known, a policy for a set with OnDelete is meant for that.
 func (f *prediction) isAlongside(ctx context.Context, c *options.Clients) bool {
 	set := f.named
 	if set.Advanced() {
@@ -181,6 +181,9 @@ func (f *prediction) isAlongside(ctx context.Context, c *options.Clients) bool {
 		}
 	}
 	alone, known := installed.PoliciesAlone(ctx, c.Kubernetes)
+	if !known {
+		alone, known = installed.KeptByKubernetes(set.Object)
+	}
 	f.unserved = !known && f.view.Workload.Set.Strategy == rollout.OnDelete
 	return alone || f.unserved
 }
