@@ -84,7 +84,7 @@ func containerSays(c *corev1.ContainerStatus) string {
 		return ""
 	}
 	if c.RestartCount > 0 {
-		text += fmt.Sprintf(" (restarted %d times)", c.RestartCount)
+		text += fmt.Sprintf(" (restarted %s)", view.Plural(int(c.RestartCount), "time"))
 	}
 	return text
 }

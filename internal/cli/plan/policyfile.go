@@ -101,7 +101,7 @@ func (from source) choose(all []*policies.Policy) (*policies.Policy, error) {
 	case len(all) == 0:
 		return nil, fmt.Errorf("%s is empty: write a RolloutPolicy with `%s policy init NAME`", from.where, options.Program)
 	case len(apply) == 0:
-		return nil, fmt.Errorf("no policy in %s (%s) applies to %s: add the set to the spec.targets of one of them, and write its namespace", from.where, policies.Names(all), from.set.Title())
+		return nil, fmt.Errorf("no policy in %s (%s) applies to %s: add the set to the spec.targets of one of them, in the namespace of the set", from.where, policies.Names(all), from.set.Title())
 	case len(apply) > 1:
 		return nil, fmt.Errorf("%d policies in %s apply to %s: %s; change spec.targets so that one remains", len(apply), from.where, from.set.Title(), policies.Names(apply))
 	}
@@ -123,7 +123,10 @@ func (f *prediction) usePolicy(ctx context.Context, o *options.Options, c *optio
 	}
 	set := policies.SetOf(f.named)
 	if !f.policy.Rules.Selects(set) {
-		return fmt.Errorf("the policy in %s does not apply to %s: add the set to its spec.targets, and write its namespace", f.policyIn, f.named.Title())
+		if named := f.policy.Typed.Namespace; named != set.Namespace {
+			return fmt.Errorf("the policy in %s is for the namespace %s, and %s is in %s: change metadata.namespace", f.policyIn, named, f.named.Title(), set.Namespace)
+		}
+		return fmt.Errorf("the policy in %s does not apply to %s: add the set to its spec.targets", f.policyIn, f.named.Title())
 	}
 	g := inspect.Governance{Set: set, Policies: []*policies.Policy{f.policy}}
 	var err error

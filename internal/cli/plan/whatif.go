@@ -10,6 +10,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -64,7 +65,7 @@ func judgement(f *policy.Failure) *Judgement {
 
 // text is a sentence about it.
 func (j *Judgement) text() string {
-	text := fmt.Sprintf("It judges the new revision: a node fails if its pod is not available for %s, or is restarted more than %d times", j.NodeDeadline, j.MaxRestarts)
+	text := fmt.Sprintf("It judges the new revision: a node fails if its pod is not available for %s, or is restarted more than %s", j.NodeDeadline, view.Plural(j.MaxRestarts, "time"))
 	if len(j.WaitingReasons) > 0 {
 		text += ", or waits because of " + strings.Join(j.WaitingReasons, ", ")
 	}

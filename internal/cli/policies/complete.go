@@ -10,7 +10,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
 )
@@ -29,12 +32,14 @@ func Find(ctx context.Context, c *options.Clients, arg string) (*Policy, *resolv
 		return p, nil, err
 	}
 	set, err := resolver.FindToChange(ctx, c, arg)
-	if missing := (*resolver.Missing)(nil); errors.As(err, &missing) && !strings.Contains(arg, "/") {
-		if p, other := Get(ctx, c, arg); other == nil {
-			return p, nil, nil
-		}
+	if missing := (*resolver.Missing)(nil); !errors.As(err, &missing) || strings.Contains(arg, "/") {
+		return nil, set, err //nolint:wrapcheck // it names the set
 	}
-	return nil, set, err //nolint:wrapcheck // it names the set
+	p, other := Get(ctx, c, arg)
+	if other != nil {
+		return nil, nil, fmt.Errorf("%w, or a policy: see kubectl get rolloutpolicies", err)
+	}
+	return p, nil, nil
 }
 
 // FindToRead is Find for commands that read: the result is the set, or the only set of the policy.
@@ -64,6 +69,9 @@ func FindToRead(ctx context.Context, o *options.Options, c *options.Clients, arg
 func (p *Policy) OnlySet() (string, error) {
 	switch sets := p.Sets(); len(sets) {
 	case 0:
+		if c := meta.FindStatusCondition(p.Typed.Status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
+			return "", fmt.Errorf("%s applies to no daemon set: %s", p, c.Message)
+		}
 		return "", fmt.Errorf("%s reports no daemon set that it applies to: name the daemon set", p)
 	case 1:
 		return sets[0], nil
