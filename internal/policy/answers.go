@@ -177,9 +177,12 @@ func (r *run) describe(a *Analysis, as *v1alpha1.AnalysisStatus) string {
 	}
 }
 
+// blockedUnknown is the reason in a status while an analysis has had no answer for too long.
+const blockedUnknown = "AnalysisUnknown"
+
 // holdOverdue stops a rollout of which an analysis has had no answer for too long. It continues when there is an answer.
 func (r *run) holdOverdue(wave string) {
-	r.stall(rollout.WaitAnalysis, "AnalysisUnknown", r.overdue)
+	r.stall(rollout.WaitAnalysis, blockedUnknown, r.overdue)
 	r.out.Status.Wave = wave
 }
 

@@ -146,9 +146,9 @@ func (r *run) late(k int, st *v1alpha1.WaveStatus) bool {
 	return lacking && st.Rolled.Duration >= deadline
 }
 
-// rolled reports whether the waves were going on at the last decision. Windows and alerts stop no update that has begun.
+// rolled reports whether the waves were going on at the last decision. Windows, alerts and analyses without an answer stop no update that has begun.
 func (r *run) rolled() bool {
-	return r.last != nil && (r.last.Phase == v1alpha1.PhaseRolling || r.last.Phase == v1alpha1.PhaseWaitingForWindow)
+	return r.last != nil && (r.last.Phase == v1alpha1.PhaseRolling || r.last.Phase == v1alpha1.PhaseWaitingForWindow || blocks(r.last, blockedUnknown))
 }
 
 // lacked reports whether the time since the last decision counts for the deadline of a wave: its update was not complete then, and something could start or had begun.
