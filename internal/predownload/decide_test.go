@@ -196,3 +196,15 @@ func TestSelectorsKeepTheirMeaning(t *testing.T) {
 		}
 	}
 }
+
+// TestJobsOfAnUndo: while the wanted revision is not that of the template, which may have failed because of its pull secrets, a job has the secrets and labels of the wanted one.
+func TestJobsOfAnUndo(t *testing.T) {
+	in := world(t, `{"imagePullSecrets":[{"name":"good"}],"containers":[{"name":"main","image":"a:1"}]}`, `{"imagePullSecrets":[{"name":"wrong"}],"containers":[{"name":"main","image":"a:2"}]}`)
+	in.Revisions[1].Template["metadata"] = map[string]any{"labels": map[string]any{"app": "agent", "new": "true"}}
+	in.Snapshot.Set.Update = 0
+	setAll(in, rollout.Pod{Revision: 1, Ready: true})
+	out := Decide(in)
+	if len(out.Create) != 1 || !slices.Equal(out.Create[0].Spec.PullSecrets, []string{"good"}) || out.Create[0].Labels["new"] != "" {
+		t.Fatalf("got %+v", out.Create)
+	}
+}

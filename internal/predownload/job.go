@@ -21,11 +21,12 @@ const (
 	keepSeconds  = 600
 )
 
-// job returns the job for one image. It follows the pods of the set, except pods of revisions that have the image.
+// job returns the job for one image. It follows the pods of the set, except pods of revisions that have the image. While a policy undoes the revision of the template, the wanted revision
+// is another one, so labels and pull secrets are those of that.
 func (in *Input) job(image podtemplate.NamedImage, with []string) *v1beta1.ImagePullJob {
 	r := &in.Revisions[in.Snapshot.Set.Update]
-	labels, _, _ := unstructured.NestedStringMap(in.Set.Template, "metadata", "labels")
-	annotations, _, _ := unstructured.NestedStringMap(in.Set.Template, "metadata", "annotations")
+	labels, _, _ := unstructured.NestedStringMap(r.Template, "metadata", "labels")
+	annotations, _, _ := unstructured.NestedStringMap(r.Template, "metadata", "annotations")
 	onJob := maps.Clone(labels)
 	if onJob == nil {
 		onJob = map[string]string{}
@@ -36,7 +37,7 @@ func (in *Input) job(image podtemplate.NamedImage, with []string) *v1beta1.Image
 		ObjectMeta: metav1.ObjectMeta{Namespace: in.Set.Namespace, Name: r.Name + "-" + image.Name, Labels: onJob},
 		Spec: v1beta1.ImagePullJobSpec{
 			Image:       image.Image,
-			PullSecrets: secrets(in.Set.Template),
+			PullSecrets: secrets(r.Template),
 			PodSelector: &v1beta1.ImagePullJobPodSelector{LabelSelector: in.selector(with)},
 			Parallelism: &parallelism,
 			PullPolicy: &v1beta1.PullPolicy{
