@@ -227,8 +227,8 @@ func (p *pass) pullAhead(ctx context.Context, h *clustercache.Resolved, a *looka
 		failed = errors.Join(failed, p.createJob(ctx, a, job))
 	}
 	p.state.pulls.refused = failed != nil && !onlyLater(failed)
-	if failed == nil && out.Mark != "" {
-		failed = p.label(ctx, h, h.Current, map[string]any{out.Mark: "true"})
+	if wanted := a.in.Snapshot.Set.Update; failed == nil && out.Mark != "" { // while a policy undoes the revision of the template, another one
+		failed = p.label(ctx, h, wanted, map[string]any{out.Mark: "true"})
 	}
 	return errors.Join(append(errs, failed)...)
 }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
+)
+
+// pullingUndo is a world with a set that pulls images ahead, and a policy that undoes a revision that fails on one node of a canary of three. It fails on n1 only.
+func pullingUndo(t *testing.T) (*world, *rules) {
+	t.Helper()
+	w := newWorld(t, 4, func(ds *appsv1.DaemonSet) {
+		most := intstr.FromInt32(3)
+		ds.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &most}
+	})
+	w.pullAhead()
+	p := canaryPolicy()
+	three, one := int32(3), intstr.FromInt32(1)
+	p.Spec.Waves[0].Nodes.Count, p.Spec.Undo = &three, &v1alpha1.Undo{MaxUnavailable: &one}
+	p.Spec.Waves[0].After, p.Spec.Failure = nil, &v1alpha1.Failure{NodeDeadline: &metav1.Duration{Duration: time.Hour}, Action: v1alpha1.FailureUndo}
+	r := &rules{Governance: Governance{Policies: []*policy.Policy{policy.Read(p)}}}
+	w.c.Policies = stored{r}
+	w.settle()
+	return w, r
+}
+
+// failsOn has pods with the image img:bad crash on one node, and those with other images start only if they do.
+func (w *world) failsOn(node string, others bool) {
+	w.crashing("img:bad")
+	crashes := w.kubelet
+	w.crashing("")
+	works := w.kubelet
+	w.kubelet = func(p *corev1.Pod) bool {
+		rec, _ := w.index.PodFrom(p)
+		switch bad := p.Spec.Containers[0].Image == "img:bad"; {
+		case bad && rec.Node == node:
+			return crashes(p)
+		default:
+			return (bad || others) && works(p)
+		}
+	}
+}
+
+// TestAnUndoWritesNoMarksAgainAndAgain: as long as an undo lasts, because the pod of the committed revision does not start any more, no pass writes the marks about images once more.
+func TestAnUndoWritesNoMarksAgainAndAgain(t *testing.T) {
+	w, r := pullingUndo(t)
+	w.failsOn("n1", false)
+	w.edit("img:bad")
+	w.passFor(20 * time.Second)
+	if r.last().Phase != v1alpha1.PhaseUndoing || len(w.images("img:bad")) == 0 {
+		t.Fatalf("the phase is %s, and %v have the revision", r.last().Phase, w.images("img:bad"))
+	}
+	w.forgetLog()
+	for range 5 {
+		w.deliver()
+		w.mustPass()
+		w.clock.Step(time.Second)
+	}
+	if again := w.wrote("patch-revision"); len(again) > 0 {
+		t.Errorf("in 5 passes, %d writes: %v, and the marks are %v", len(again), again, w.marks())
+	}
+}
