@@ -421,7 +421,7 @@ func (r *run) releases() bool {
 }
 
 // Enter applies the result to the Snapshot. change says how a pod of the revision with the first index becomes one of the second in place; it is nil
-// for a set that changes no pods in place.
+// for a set that changes no pods in place. Nodes that return to the committed revision wait for no images: those that the Snapshot knows of are those of the revision that has failed.
 func (r *Result) Enter(s *rollout.Snapshot, change func(from, to int) rollout.Change) {
 	s.Gate = r.Gate
 	tighten(s, r.MaxUnavailable)
@@ -429,6 +429,9 @@ func (r *Result) Enter(s *rollout.Snapshot, change func(from, to int) rollout.Ch
 		return
 	}
 	returnTo(&s.Set, r.Wanted)
+	for i := range s.Nodes {
+		s.Nodes[i].ImageWait, s.Nodes[i].ImageUntil = false, 0
+	}
 	s.Revisions = slices.Clone(s.Revisions)
 	for i := range s.Revisions {
 		s.Revisions[i].Change = rollout.Change{}

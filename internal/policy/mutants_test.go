@@ -148,6 +148,7 @@ func mutants() []mutant {
 		{"a node that never works uses up the limit of an undo", "budget.go", "(w.before || w.joined) && w.uid", "w.before && w.uid"},
 		{"a node that dies uses up the limit of an undo", "budget.go", "case !n.Ready || r.hasFailedOn(i):", "case n.Ready && r.hasFailedOn(i):"},
 		{"a node that may fail uses up the limit of an undo", "budget.go", "case !n.Ready || r.hasFailedOn(i):", "case !n.Ready || r.hasFailedOn(i) && r.failed == nil:"},
+		{"an undo waits for the images of the revision that has failed", "decide.go", "s.Nodes[i].ImageWait, s.Nodes[i].ImageUntil = false, 0", "_ = i"},
 		{"an undo needs no committed revision", "failure.go", "case !r.marked && !r.recorded:\n", "case !r.marked && !r.recorded && r.s == nil:\n"},
 		{"an undo ends when its mark is removed", "failure.go", "case !r.marked && !r.recorded:\n", "case !r.marked:\n"},
 		{"a revision that is lost was never committed", "failure.go", "case r.lost:\n", "case r.lost && r.s == nil:\n"},

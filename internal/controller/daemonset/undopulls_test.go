@@ -3,6 +3,7 @@
 package daemonset
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,18 +12,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/policy"
 )
 
 // pullingUndo is a world with a set that pulls images ahead, and a policy that undoes a revision that fails on one node of a canary of three. It fails on n1 only.
-func pullingUndo(t *testing.T) (*world, *rules) {
+func pullingUndo(t *testing.T) (*world, *rules, *jobs) {
 	t.Helper()
 	w := newWorld(t, 4, func(ds *appsv1.DaemonSet) {
 		most := intstr.FromInt32(3)
 		ds.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &most}
 	})
-	w.pullAhead()
+	j := w.pullAhead()
 	p := canaryPolicy()
 	three, one := int32(3), intstr.FromInt32(1)
 	p.Spec.Waves[0].Nodes.Count, p.Spec.Undo = &three, &v1alpha1.Undo{MaxUnavailable: &one}
@@ -30,7 +32,7 @@ func pullingUndo(t *testing.T) (*world, *rules) {
 	r := &rules{Governance: Governance{Policies: []*policy.Policy{policy.Read(p)}}}
 	w.c.Policies = stored{r}
 	w.settle()
-	return w, r
+	return w, r, j
 }
 
 // failsOn has pods with the image img:bad crash on one node, and those with other images start only if they do.
@@ -52,7 +54,7 @@ func (w *world) failsOn(node string, others bool) {
 
 // TestAnUndoWritesNoMarksAgainAndAgain: as long as an undo lasts, because the pod of the committed revision does not start any more, no pass writes the marks about images once more.
 func TestAnUndoWritesNoMarksAgainAndAgain(t *testing.T) {
-	w, r := pullingUndo(t)
+	w, r, _ := pullingUndo(t)
 	w.failsOn("n1", false)
 	w.edit("img:bad")
 	w.passFor(20 * time.Second)
@@ -68,4 +70,51 @@ func TestAnUndoWritesNoMarksAgainAndAgain(t *testing.T) {
 	if again := w.wrote("patch-revision"); len(again) > 0 {
 		t.Errorf("in 5 passes, %d writes: %v, and the marks are %v", len(again), again, w.marks())
 	}
+}
+
+// TestAnUndoWaitsForNoImageOfTheFailedRevision: a node that has a pod of an earlier revision, for example because it was not ready for long, returns to the committed one during an undo. It does
+// not wait for the images of the revision that has failed, which nothing pulls any more.
+func TestAnUndoWaitsForNoImageOfTheFailedRevision(t *testing.T) {
+	w, r, j := pullingUndo(t)
+	w.failsOn("n1", true)
+	old := w.pods[w.podOn("n4")].DeepCopy()
+	for _, image := range []string{"img:v2", "img:bad"} {
+		for _, node := range []string{"n1", "n2", "n3", "n4"} {
+			j.there[node] = image
+		}
+		w.edit(image)
+		w.annotate(everynode.WaitForImage, "true")
+		if image == "img:v2" {
+			w.settleAndWait()
+			w.settleAndWait()
+		}
+	}
+	if r.last().Phase != v1alpha1.PhaseComplete {
+		t.Fatalf("%+v", r.last())
+	}
+	delete(j.there, "n4")
+	for i := 0; i < 60 && r.last().Phase != v1alpha1.PhaseUndoing; i++ {
+		w.deliver()
+		w.mustPass()
+		w.kubelets()
+		w.clock.Step(time.Second)
+	}
+	back := w.pods[w.podOn("n4")]
+	back.Labels, back.Spec = old.Labels, old.Spec
+	w.changed(back)
+	w.settleAndWait()
+	if of := w.images("img:v2"); r.last().Phase != v1alpha1.PhaseFailed || !slices.Equal(of, []string{"n1", "n2", "n3", "n4"}) {
+		t.Errorf("the phase is %s, and %v have the committed revision", r.last().Phase, of)
+	}
+}
+
+// podOn is the name of the pod on a node.
+func (w *world) podOn(node string) string {
+	for name, p := range w.pods {
+		if p.Spec.NodeName == node {
+			return name
+		}
+	}
+	w.t.Fatalf("no pod on %s", node)
+	return ""
 }
