@@ -48,7 +48,22 @@ func newPrometheus(address string, client *http.Client) (source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}
-	return &fromPrometheus{prometheus.NewAPI(c)}, nil
+	return &fromPrometheus{prometheus.NewAPI(whole{c})}, nil
+}
+
+// whole refuses answers in which a part of the data is missing. Prometheus says that in warnings; servers that answer its queries for a cluster of storages also have a field of their own.
+type whole struct{ api.Client }
+
+// Do implements api.Client.
+func (w whole) Do(ctx context.Context, r *http.Request) (*http.Response, []byte, error) {
+	response, body, err := w.Client.Do(ctx, r)
+	var answer struct {
+		IsPartial bool `json:"isPartial"`
+	}
+	if err == nil && json.Unmarshal(body, &answer) == nil && answer.IsPartial {
+		err = &publicError{"the answer is incomplete, because the provider says isPartial"}
+	}
+	return response, body, err
 }
 
 func (p *fromPrometheus) ask(ctx context.Context, query string) (*Result, error) {
