@@ -76,6 +76,7 @@ func mutants() []mutant {
 		{"a lost status forgives restarts of pods that were changed in place", "earlier.go", "&& made < r.s.Revisions[r.committed].Created:", "&& made != 0:"},
 		{"a reboot that is shown late counts", "nodefailure.go", "w.returns = n.Ready && ", "w.returns = n.Since == 0 && "},
 		{"a container that crashes after a reboot does not count", "nodefailure.go", "if !w.away && highest > w.most {", "if !w.away && highest > w.most+9 {"},
+		{"restarts that a kubelet has forgotten hide later ones", "nodefailure.go", "w.restarts = min(w.restarts, p.Restarts)", "_ = w.restarts"},
 		{"restarts never count after a reboot", "nodefailure.go", " && !(p.Ready && p.ReadySince >= n.Since)", ""},
 		{"another manager counts the restarts of a reboot", "watch.go", "if r.in.Watch == nil && p.Created < n.Since {", "if r.in.Watch == nil && p.Created < n.Since && !n.Ready {"},
 		{"another manager counts no restarts of before", "watch.go", "if r.in.Watch == nil && p.Created < n.Since {", "if r.in.Watch == nil {"},

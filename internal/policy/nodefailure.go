@@ -107,6 +107,9 @@ func restartsOf(p *rollout.Pod, w *watched) int {
 // forgive lets the restarts not count that a node which was not ready may have caused. The kubelet may report the node as ready before it has restarted the containers of the pod: until the
 // pod is ready again, one restart of each container does not count. So if two containers were restarted 3 and 4 times in that time, 3 restarts count.
 func (w *watched) forgive(n *rollout.Node, p *rollout.Pod) {
+	if p.Restarts < w.seen { // a kubelet that has lost its containers begins to count again
+		w.restarts = min(w.restarts, p.Restarts)
+	}
 	highest := highestOf(p)
 	if (w.away || w.returns) && p.Restarts > w.seen {
 		forgiven := p.Restarts - w.seen

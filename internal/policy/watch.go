@@ -337,7 +337,7 @@ func (r *run) observe(i int, p *rollout.Pod, w watched, known bool) (_ watched, 
 		if !known && r.begun > 1 && r.in.Watch == nil && r.outlived(p) { // another manager has retried the revision
 			w.retried = !st.Available
 		}
-		w.away, w.returns = false, false
+		w.away, w.returns, w.seen = false, false, 0
 		if r.in.Watch == nil && p.Created < n.Since { // another manager has seen whether the node was not ready
 			w.restarts, w.returns, w.seen, w.most = p.Restarts, true, p.Restarts, highestOf(p)+1
 		}
