@@ -2,7 +2,10 @@
 
 package policy
 
-import "everynode.dev/everynode/internal/rollout"
+import (
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
 
 // lacking reports whether a node of a wave lacks its pod.
 func (r *run) lacking(k int) bool {
@@ -55,7 +58,7 @@ func (r *run) stopTime() {
 	}
 }
 
-// proceeds reports whether the update of a node that a wave lacks has begun, or may start, if nothing else holds it.
+// proceeds reports whether the update of a node that a wave lacks has begun, or may start, if nothing else holds it. Where the owners of nodes decide, none starts before they do.
 func (r *run) proceeds(k int, held func(i int) bool) bool {
 	waits := false
 	for i := range r.s.Nodes {
@@ -63,7 +66,7 @@ func (r *run) proceeds(k int, held func(i int) bool) bool {
 		case !r.lacks(k, i):
 		case !r.standing[i].AwaitsUpdate:
 			return true
-		case held(i):
+		case held(i), enforcement(&r.s.Set) == v1alpha1.EnforcementAnnouncements:
 		case !r.serves(i): // its update needs no budget
 			return true
 		default:
