@@ -18,7 +18,7 @@ func TestPartialAnswersDoNotCount(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"status": "success", "isPartial": ` + partial + `, "data": {"resultType": "vector", "result": []}}`))
 		}))
-		defer server.Close()
+		t.Cleanup(server.Close)
 		client := &http.Client{Timeout: time.Second}
 		source, err := newPrometheus(server.URL, client)
 		if err != nil {
