@@ -5,6 +5,8 @@ package clustercache
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
@@ -59,5 +61,21 @@ func TestHistoryOfANewSet(t *testing.T) {
 	h := Resolve(w, nil).History(w)
 	if h.Update != 0 || h.Generation != -1 || len(h.Revisions) != 1 || h.Revisions[0] != (rollout.Revision{Name: Unwritten, Number: 1}) {
 		t.Errorf("%+v", h)
+	}
+}
+
+// TestARevisionThatWasMadeAgain: while the watch has not shown that the first one of that name is gone, both are known, and the one that exists is the last.
+func TestARevisionThatWasMadeAgain(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	owner := pod("own", "a", "ds")
+	for _, uid := range []types.UID{"z-first", "a-second"} {
+		f.x.PutRevision(Revision{Namespace: owner.Namespace, Name: "ds-1", UID: uid, Owner: owner.Owner, RV: f.next(), Number: 7})
+	}
+	for range 50 {
+		if owned, _ := f.x.History(key); len(owned) != 2 || owned[1].UID != "a-second" {
+			t.Fatalf("%+v", owned)
+		}
 	}
 }

@@ -3,11 +3,13 @@
 package clustercache
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // revisionTable holds every ControllerRevision whose controller is a daemon set, and those without a controller.
@@ -170,13 +172,8 @@ func (x *Index) History(key Key) (owned, orphans []Revision) {
 	return owned, orphans
 }
 
+// byNumber orders revisions by their numbers. One that was deleted and made again may be known twice: the version that came later is the last then, whatever the order of a map.
 func byNumber(a, b Revision) int {
-	switch {
-	case a.Number < b.Number:
-		return -1
-	case a.Number > b.Number:
-		return 1
-	default:
-		return strings.Compare(a.Name, b.Name)
-	}
+	versions, _ := resourceversion.CompareResourceVersion(a.RV, b.RV) // 0 if they cannot be compared
+	return cmp.Or(cmp.Compare(a.Number, b.Number), strings.Compare(a.Name, b.Name), versions, cmp.Compare(a.UID, b.UID))
 }
