@@ -53,6 +53,15 @@ func Flags(d *appsv1.Deployment) map[string]string {
 	return flags
 }
 
+// Read returns the flags of the manager in the cluster; they are not known if there is no Deployment of it, or that cannot be read.
+func Read(ctx context.Context, c kubernetes.Interface) (flags map[string]string, known bool) {
+	manager, err := c.AppsV1().Deployments(everynode.Namespace).Get(ctx, Manager, metav1.GetOptions{})
+	if err != nil {
+		return nil, false
+	}
+	return Flags(manager), true
+}
+
 // Dialects returns the dialects of the flags, or the default.
 func Dialects(flags map[string]string) []string {
 	if names := flags["dialects"]; names != "" {
@@ -63,12 +72,8 @@ func Dialects(flags map[string]string) []string {
 
 // served returns the dialects of the manager; none if they are not known: there is no Deployment of it, that cannot be read, or they are in a file.
 func served(ctx context.Context, c kubernetes.Interface) []string {
-	manager, err := c.AppsV1().Deployments(everynode.Namespace).Get(ctx, Manager, metav1.GetOptions{})
-	if err != nil {
-		return nil
-	}
-	flags := Flags(manager)
-	if flags["dialects"] == "" && flags["config"] != "" {
+	flags, known := Read(ctx, c)
+	if !known || flags["dialects"] == "" && flags["config"] != "" {
 		return nil
 	}
 	return Dialects(flags)
@@ -96,16 +101,13 @@ func KeptByKubernetes(set *unstructured.Unstructured) (kept, known bool) {
 
 // Recreates reports whether the manager is known to recreate pods whose resources change, because the feature that changes them in place is off.
 func Recreates(ctx context.Context, c kubernetes.Interface) bool {
-	manager, err := c.AppsV1().Deployments(everynode.Namespace).Get(ctx, Manager, metav1.GetOptions{})
-	if err != nil {
-		return false
-	}
+	flags, known := Read(ctx, c)
 	gates, err := features.New()
-	if err != nil {
+	if !known || err != nil {
 		return false
 	}
 	// What the manager refuses to start with decides nothing.
-	_ = gates.Set(Flags(manager)["feature-gates"])
+	_ = gates.Set(flags["feature-gates"])
 	return !gates.Enabled(features.InPlaceWorkloadVerticalScaling)
 }
 

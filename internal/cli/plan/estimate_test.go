@@ -114,7 +114,6 @@ func TestEstimateInTheDocument(t *testing.T) {
 	}
 }
 
-// What another controller writes on its revisions is not read, and the plan says why it only assumes.
 // TestStartTimes: only pods that have started once show how long a start takes.
 func TestStartTimes(t *testing.T) {
 	at := func(s int) rollout.Time { return rollout.Time(s) * rollout.Time(time.Second) }
@@ -127,6 +126,7 @@ func TestStartTimes(t *testing.T) {
 	}
 }
 
+// What another controller writes on its revisions is not read, and the plan says why it only assumes.
 func TestEstimateOfPodsOfAnotherController(t *testing.T) {
 	f := &prediction{result: plan.Result{Nodes: []plan.Node{{Verdict: plan.Recreate}}}, assumed: assumed{{Name: "stop", assumed: true}}}
 	f.view.Workload = &dialect.Workload{Set: rollout.Set{ExternalController: true}, Plain: &rollout.Set{}}

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"everynode.dev/everynode/api/everynode"
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/internal/cli/installed"
@@ -161,8 +160,7 @@ func (f *prediction) agents(ctx context.Context, c *options.Clients) map[string]
 	if len(f.newImages()) == 0 || f.imageInventory.reporting == 0 || !predownload.MayWaitInPlace(w, &f.view.Snapshot.Set) {
 		return nil
 	}
-	manager, err := c.Kubernetes.AppsV1().Deployments(everynode.Namespace).Get(ctx, installed.Manager, metav1.GetOptions{})
-	if err == nil && !installed.WaitsInPlace(installed.Flags(manager), w.Namespace, predownload.NeedsSecrets(w)) {
+	if flags, known := installed.Read(ctx, c.Kubernetes); known && !installed.WaitsInPlace(flags, w.Namespace, predownload.NeedsSecrets(w)) {
 		return nil
 	}
 	return installed.Agents(ctx, c.Kubernetes)
