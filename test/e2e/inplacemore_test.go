@@ -103,8 +103,11 @@ func limitedTo(container, cpu, memory string) error {
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
-			if read++; err != nil || strings.TrimSpace(string(raw)) != value {
-				return fmt.Errorf("%s is %q (%w), want %s", file, raw, err, value)
+			if err != nil {
+				return err
+			}
+			if read++; strings.TrimSpace(string(raw)) != value {
+				return fmt.Errorf("%s is %q, want %s", file, raw, value)
 			}
 		}
 		return fs.SkipDir
