@@ -33,6 +33,7 @@ func mutants() []mutant {
 		{"nodes that are left out hide those that are gone", "roll.go", "w.Nodes == 0 && r.decided(", "w.Nodes == 0 && r.waves[k].absent == 0 && r.decided("},
 		{"the waves wait for a node that joins and pulls for ever", "leftout.go", "return w.pulls && !r.remains(", "return w.pulls && r.s == nil && !r.remains("},
 		{"the waves wait for no node that pulls", "leftout.go", "w.joined && r.pullsForLong(&w)", "r.pullsForLong(&w)"},
+		{"in a rollback, the oldest nodes come first", "waves.go", "seniority(r.s, r.start())", "seniority(r.s, r.s.Revisions[r.template].Created)"},
 		{"nodes that have the revision do not come first", "waves.go", "case hasTarget(s, n):", "case hasTarget(s, n) && s == nil:"},
 		{"spreadBy prefers nodes that lack the revision", "waves.go", "take(free[:updated])", "take(free[:0])"},
 		{"a set that the policy does not control for a moment loses its progress", "decide.go", "PhaseStalled\n\tr.keepProgress()\n", "PhaseStalled\n"},

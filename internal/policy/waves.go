@@ -19,7 +19,7 @@ type place int16
 // nowhere is the place of a node that no wave can have.
 const nowhere place = -1
 
-// assign gives each node its wave: the first that matches it. Waves that take a number of nodes take first the nodes that have a pod of the revision, then those that existed before it in the
+// assign gives each node its wave: the first that matches it. Waves that take a number of nodes take first the nodes that have a pod of the revision, then those that existed before the rollout in the
 // order of their names, and then those that joined later in the order in which they did. So a node that joins without the revision takes the place of no other. Nodes on which the update has
 // begun are in the wave in which it has, and the places of those that are gone stay empty.
 func (r *run) assign() (places []place, unmatched []bool) {
@@ -42,7 +42,7 @@ func (r *run) assign() (places []place, unmatched []bool) {
 			a.complete[k], a.passed[k] = rollout.Time(st.CompletedAt.UnixNano()), st.Phase == v1alpha1.WavePassed
 		}
 		if a.order == nil {
-			a.order, a.updated = seniority(r.s)
+			a.order, a.updated = seniority(r.s, r.start())
 			a.free = make([]int, 0, len(a.order))
 		}
 		unmatched[k] = !a.some(w, place(k))
@@ -216,12 +216,9 @@ func (a *assignment) number(w *Wave, k place, total, taken int) int {
 	return rollout.Quantity{Value: w.Percent, Percent: true}.Of(total+gone) - taken - gone
 }
 
-// seniority returns the members in the order in which waves take them: first those that have a pod of the revision, of which it returns the number too.
-func seniority(s *rollout.Snapshot) (order []int, updated int) {
-	since := rollout.Time(0)
-	if u := s.Set.Update; u >= 0 && u < len(s.Revisions) {
-		since = s.Revisions[u].Created
-	}
+// seniority returns the members in the order in which waves take them: first those that have a pod of the revision, of which it returns the number too. since is when the rollout began; 0 if that is
+// not known. The revision may be much older.
+func seniority(s *rollout.Snapshot, since rollout.Time) (order []int, updated int) {
 	late := func(i int) rollout.Time {
 		if joined := s.Nodes[i].Joined; since != 0 && joined > since {
 			return joined
