@@ -34,6 +34,7 @@ func mutants() []mutant {
 		{"the waves wait for a node that joins and pulls for ever", "leftout.go", "return w.pulls && !r.remains(", "return w.pulls && r.s == nil && !r.remains("},
 		{"the waves wait for no node that pulls", "leftout.go", "w.joined && r.pullsForLong(&w)", "r.pullsForLong(&w)"},
 		{"in a rollback, the oldest nodes come first", "waves.go", "seniority(r.s, r.start())", "seniority(r.s, r.s.Revisions[r.template].Created)"},
+		{"the time of another template with the same number counts", "watch.go", "i == r.template && r.last != nil", "i == r.template"},
 		{"nodes that have the revision do not come first", "waves.go", "case hasTarget(s, n):", "case hasTarget(s, n) && s == nil:"},
 		{"spreadBy prefers nodes that lack the revision", "waves.go", "take(free[:updated])", "take(free[:0])"},
 		{"a set that the policy does not control for a moment loses its progress", "decide.go", "PhaseStalled\n\tr.keepProgress()\n", "PhaseStalled\n"},

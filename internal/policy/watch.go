@@ -132,10 +132,10 @@ func (r *run) newWatch(of int) *Watch {
 	return &Watch{of: r.identity(of), number: r.number(), at: r.revisionNumber(), template: of == r.template, nodes: map[string]watched{}, lacked: map[string]bool{}}
 }
 
-// watched reports whether the observations of the last decision are about a revision in this rollout.
+// watched reports whether the observations of the last decision are about a revision in this rollout. Its number alone does not show that: the ControllerRevision of another template may have had it.
 func (r *run) watched(i int) bool {
 	was := r.in.Watch
-	return was != nil && was.number == r.number() && (was.of == r.identity(i) || was.template && i == r.template)
+	return was != nil && was.number == r.number() && (was.of == r.identity(i) || was.template && i == r.template && r.last != nil)
 }
 
 // earlier returns the observations of the last decision. For a decision about another revision, and in
