@@ -67,7 +67,7 @@ func (r *run) zones(k int, nodes []int, begins func(i int) bool) {
 		}
 	}
 	nodes, zones := r.grouped(nodes, r.p.TopologyKey)
-	f, last, start, promoted := front{nodes: nodes, look: r.look}, r.lastReached(nodes), 0, r.decided(v1alpha1.Promote, r.p.Waves[k].Name) != nil
+	f, last, start, promoted := front{nodes: nodes, look: r.look}, r.lastReached(k, nodes, zones), 0, r.decided(v1alpha1.Promote, r.p.Waves[k].Name) != nil
 	lostFrom, lost := r.lostZone(k, zones, last)
 	elsewhere := r.busy()
 	for at, i := range nodes {
@@ -85,6 +85,7 @@ func (r *run) zones(k int, nodes []int, begins func(i int) bool) {
 				for _, i := range nodes[at:] {
 					hold(i)
 				}
+				r.noteDomain(k, nodes[:at], zones)
 				return
 			}
 			start = at
@@ -96,23 +97,36 @@ func (r *run) zones(k int, nodes []int, begins func(i int) bool) {
 			r.holds[i] = rollout.WaitWave
 		}
 	}
+	r.noteDomain(k, nodes, zones)
+}
+
+// domain is the last zone that the update of a wave has reached.
+func (r *run) domain(k int) (zone string, known bool) {
+	return strings.CutPrefix(r.out.Status.Waves[k].Domain, r.p.TopologyKey+"=")
+}
+
+// noteDomain notes the last zone that the update of a wave has reached. The nodes are those of the zones whose turn has come.
+func (r *run) noteDomain(k int, nodes []int, zones []string) {
+	was, known := r.domain(k)
+	for at := len(nodes) - 1; at >= 0 && (!known || zones[at] > was); at-- {
+		if i := nodes[at]; !r.standing[i].AwaitsUpdate && r.reached(i) {
+			r.out.Status.Waves[k].Domain = r.p.TopologyKey + "=" + zones[at]
+			return
+		}
+	}
 }
 
 // lostZone returns how many nodes come up to the beginning and up to the end of the last zone that the update has reached, if no node of it is left that had the revision: this may be the reason, unless
-// it works on nodes that took their places. Otherwise it notes that zone, and returns the number of all nodes.
+// it works on nodes that took their places. Otherwise it returns the number of all nodes.
 func (r *run) lostZone(k int, zones []string, last int) (from, to int) {
-	w, key := &r.out.Status.Waves[k], r.p.TopologyKey+"="
-	was, known := strings.CutPrefix(w.Domain, key)
-	if known && (last < 0 || zones[last] < was) {
-		from, _ = slices.BinarySearch(zones, was)
-		for to = from; to < len(zones) && zones[to] == was; to++ {
-		}
-		return from, to
+	was, known := r.domain(k)
+	if !known || last >= 0 && zones[last] >= was {
+		return len(zones), len(zones)
 	}
-	if last >= 0 {
-		w.Domain = key + zones[last]
+	from, _ = slices.BinarySearch(zones, was)
+	for to = from; to < len(zones) && zones[to] == was; to++ {
 	}
-	return len(zones), len(zones)
+	return from, to
 }
 
 // stallLostZone stops a rollout after a zone whose nodes are gone.
@@ -164,16 +178,17 @@ func (r *run) reached(i int) bool {
 	return n.Last == r.s.Set.Update || hasTarget(r.s, n)
 }
 
-// lastReached is the last of some nodes that the revision has reached in its turn: what comes before it has passed. Nodes that joined during the rollout may have got the revision before their turn.
-// The revision may be much older than the rollout.
-func (r *run) lastReached(nodes []int) int {
+// lastReached is the last of some nodes that the revision has reached in its turn: what comes before it has passed. Nodes that joined during the rollout may have got the revision before their turn, unless
+// the update has reached their zone. The revision may be much older than the rollout.
+func (r *run) lastReached(k int, nodes []int, zones []string) int {
 	began := r.start()
+	was, known := r.domain(k)
 	for at := len(nodes) - 1; at >= 0; at-- {
 		i := nodes[at]
-		if r.standing[i].AwaitsUpdate {
+		if r.standing[i].AwaitsUpdate || !r.reached(i) {
 			continue
 		}
-		if joined := r.s.Nodes[i].Joined; (began == 0 || joined <= began) && r.reached(i) {
+		if joined := r.s.Nodes[i].Joined; began == 0 || joined <= began || known && zones[at] <= was && r.inTurn(i) {
 			return at
 		}
 	}

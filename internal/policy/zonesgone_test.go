@@ -89,3 +89,78 @@ func TestAZoneOfWhichAllNodesAreReplaced(t *testing.T) {
 		t.Errorf("updated %q, in phase %s: %+v", reached, w.out.Status.Phase, w.out.Status.Blocking)
 	}
 }
+
+// TestAZoneOfNodesThatJoinedAndVanish: a zone whose nodes have all joined during the rollout shows as little as another one when the version has destroyed them.
+func TestAZoneOfNodesThatJoinedAndVanish(t *testing.T) {
+	for joining, rolled := range map[string]string{"Stable": "kl", "Latest": "n"} { // with Latest, k and l get the revision before their turn
+		w := inZones(t, "unreachableAfter: 1m\njoiningNodes: "+joining+"\n")
+		if joining == "Latest" {
+			w.join("n", 0, 0)
+			w.labels["n"] = map[string]string{"zone": "2"}
+		}
+		w.pass(0)
+		w.want("ab", v1alpha1.PhaseRolling, "remaining")
+		w.vanish("cd")
+		for _, name := range []string{"k", "l"} {
+			w.join(name, w.s.Now.Add(time.Second), map[string]int{"Latest": 1}[joining])
+			w.labels[name] = map[string]string{"zone": "2"}
+		}
+		w.pass(2 * time.Second)
+		w.want(rolled, v1alpha1.PhaseRolling, "remaining")
+		w.pass(time.Second)
+		w.vanish("kl")
+		if joining == "Latest" {
+			w.vanish("n")
+		}
+		w.restored = true
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseStalled, "remaining")
+		if !blockedBy(w, "NodesGone") || !strings.Contains(w.last.Blocking[0].Message, "with the label zone=2, and none of these is left") {
+			t.Errorf("%s: blocking %+v", joining, w.last.Blocking)
+		}
+	}
+}
+
+// TestAZoneOfNodesThatJoinedAndAreLeftOut: a zone whose nodes have all joined during the rollout, and went down with the revision, is not gone.
+func TestAZoneOfNodesThatJoinedAndAreLeftOut(t *testing.T) {
+	w := inZones(t, "unreachableAfter: 1m\n")
+	w.pass(0)
+	w.want("ab", v1alpha1.PhaseRolling, "remaining")
+	w.vanish("cd")
+	w.join("k", w.s.Now.Add(time.Second), 0)
+	w.labels["k"] = map[string]string{"zone": "2"}
+	w.pass(2 * time.Second)
+	w.want("k", v1alpha1.PhaseRolling, "remaining")
+	w.put("k", 1, false)
+	w.pass(time.Second)
+	w.kills("k")
+	for range 4 {
+		w.pass(time.Minute)
+		w.want("", v1alpha1.PhaseRolling, "remaining")
+	}
+	if !blockedBy(w, "NodesLeftOut") {
+		t.Errorf("blocking %+v", w.last.Blocking)
+	}
+}
+
+// TestAReplacedZoneOnWhichThePodNeverWorks: the revision works on none of the nodes that took the places of a zone that is gone, so it may be why that is gone, although such nodes do not hold a wave.
+func TestAReplacedZoneOnWhichThePodNeverWorks(t *testing.T) {
+	w := inZones(t, "failure: {nodeDeadline: 1m, maxFailedNodes: 0, action: Pause}\n")
+	w.pass(0)
+	w.want("ab", v1alpha1.PhaseRolling, "remaining")
+	w.pass(time.Second)
+	w.want("cd", v1alpha1.PhaseRolling, "remaining")
+	w.pass(time.Second)
+	w.vanish("cd")
+	w.join("k", w.s.Now.Add(time.Second), 1)
+	w.labels["k"] = map[string]string{"zone": "2"}
+	w.node("k").Pods = nil
+	w.pass(time.Second)
+	w.put("k", 1, false)
+	for range 5 {
+		w.pass(time.Minute)
+		if got := w.roll(); got != "" {
+			t.Fatalf("updates %q: %+v", got, w.last)
+		}
+	}
+}
