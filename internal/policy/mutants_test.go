@@ -38,6 +38,7 @@ func mutants() []mutant {
 		{"a zone of which all nodes have joined is not noted", "order.go", "!r.standing[i].AwaitsUpdate && r.reached(i) {", "!r.standing[i].AwaitsUpdate && r.reached(i) && r.s.Nodes[i].Joined <= r.start() {"},
 		{"a zone of nodes that joined and went down is gone", "order.go", "joined <= began || known && zones[at] <= was && r.inTurn(i)", "joined <= began || known && zones[at] < was && at < 0"},
 		{"nodes on which the revision never worked hide a zone that is gone", "order.go", "zones[at] <= was && r.inTurn(i)", "zones[at] <= was"},
+		{"a zone that works hides a later one that is gone", "order.go", "from, _ = slices.BinarySearch(zones, was)", "from, _ = slices.BinarySearch(zones, was); from = 0"},
 		{"nodes that have the revision do not come first", "waves.go", "case hasTarget(s, n):", "case hasTarget(s, n) && s == nil:"},
 		{"spreadBy prefers nodes that lack the revision", "waves.go", "take(free[:updated])", "take(free[:0])"},
 		{"a set that the policy does not control for a moment loses its progress", "decide.go", "PhaseStalled\n\tr.keepProgress()\n", "PhaseStalled\n"},

@@ -129,11 +129,12 @@ func (r *run) lostZone(k int, zones []string, last int) (from, to int) {
 	return from, to
 }
 
-// stallLostZone stops a rollout after a zone whose nodes are gone.
+// stallLostZone stops a rollout after a zone whose nodes are gone. That the revision works in earlier zones does not show that it did not destroy these: a version may need some time for that, or the kind of
+// nodes that this zone has. So a user must also say that a zone was scaled down.
 func (r *run) stallLostZone(k int) {
 	w := &r.out.Status.Waves[k]
 	r.out.Status.Wave = w.Name
-	r.stall(rollout.WaitPolicy, NodesGone, fmt.Sprintf("The update had begun on nodes of the wave %s with the label %s, and none of these is left. No other node shows that the revision works: "+
+	r.stall(rollout.WaitPolicy, NodesGone, fmt.Sprintf("The update had begun on nodes of the wave %s with the label %s, and none of these is left. The revision may be the reason, also if it works on nodes with another label: "+
 		"wait until they are back, go on without them with a RolloutApproval with the decision Promote, or change the template.", w.Name, w.Domain))
 }
 

@@ -218,7 +218,7 @@ func (r *run) desertedText(k int) string {
 	if r.away[k] > 0 {
 		where += fmt.Sprintf(", and %d must not run the pod now, because of a taint or a label", r.away[k])
 	}
-	return fmt.Sprintf("The update had begun on %s of the wave %s that it has no more: %s. No other node shows that the revision works: "+
+	return fmt.Sprintf("The update had begun on %s of the wave %s that it has no more: %s. No other node of the wave shows that the revision works: "+
 		"wait until they are back, go on without them with a RolloutApproval with the decision Promote, or change the template.", nodeCount(w.Gone), w.Name, where)
 }
 

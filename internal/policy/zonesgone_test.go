@@ -164,3 +164,21 @@ func TestAReplacedZoneOnWhichThePodNeverWorks(t *testing.T) {
 		}
 	}
 }
+
+// TestAZoneThatIsScaledDown: that the revision works in an earlier zone does not show why a zone is gone, and the sentence does not deny that it works there.
+func TestAZoneThatIsScaledDown(t *testing.T) {
+	w := inZones(t, "")
+	w.pass(0)
+	w.want("ab", v1alpha1.PhaseRolling, "remaining")
+	w.pass(time.Second)
+	w.want("cd", v1alpha1.PhaseRolling, "remaining")
+	w.pass(time.Second)
+	w.vanish("cd")
+	w.pass(time.Minute)
+	w.want("", v1alpha1.PhaseStalled, "remaining")
+	want := "The update had begun on nodes of the wave remaining with the label zone=2, and none of these is left. The revision may be the reason, also if it works on nodes with another label: " +
+		"wait until they are back, go on without them with a RolloutApproval with the decision Promote, or change the template."
+	if got := w.last.Blocking[0].Message; got != want {
+		t.Errorf("the message is %q, want %q", got, want)
+	}
+}
