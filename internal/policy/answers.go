@@ -27,7 +27,7 @@ type health struct {
 // analyse asks what the analyses of a wave measure, and takes the answers. A wave that is promoted is not measured any more.
 func (r *run) analyse(k int, st *v1alpha1.WaveStatus) health {
 	h := health{passing: true, stayed: true}
-	if r.in.Measuring == AssumedPass || len(r.p.Waves[k].Analysis) > 0 && r.decided(v1alpha1.Promote, st.Name) != nil {
+	if r.in.Measuring == AssumedPass || len(r.p.Waves[k].Analysis) > 0 && r.promotion(st.Name) != nil {
 		return h
 	}
 	r.unmet, r.overdue = nil, ""

@@ -167,6 +167,8 @@ type run struct {
 	from              int
 	// attempt is the attempt of the rollout that is active, begun the one that the last decision knew of, and asked the last one that a user has asked for.
 	attempt, begun, asked int64
+	// halt is where the active wave does not go on, because nothing shows that the revision works: what a user goes on without.
+	halt halt
 	// unmet say why the analyses of the wave that is analysed do not pass, and overdue why one that has had no answer for too long stops the rollout.
 	unmet   []string
 	overdue string

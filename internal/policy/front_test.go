@@ -24,7 +24,7 @@ func TestFrontLooksAtEachNodeOnce(t *testing.T) {
 		}
 		return lacking
 	}
-	if got, _ := f.grown(&Wave{Start: &rollout.Quantity{Value: 1}, Factor: 1}, 0, 0, false); got != updated+1 {
+	if got, _ := f.grown(&Wave{Start: &rollout.Quantity{Value: 1}, Factor: 1}, 0, 0, 0); got != updated+1 {
 		t.Errorf("%d nodes have begun, want %d", got, updated+1)
 	}
 	if asked != updated+1 {

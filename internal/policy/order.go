@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -22,7 +21,11 @@ func (r *run) steps(k int) {
 	more := len(nodes)
 	if w.Start != nil {
 		f := front{nodes: nodes, look: r.look}
-		end, shows := f.grown(w, begun, int(r.gone[k]), r.decided(v1alpha1.Promote, w.Name) != nil)
+		gone := int(r.gone[k])
+		end, shows := f.grown(w, begun, gone, int(r.goesOn(k).step))
+		if !shows {
+			r.halt.step = int32(end + gone)
+		}
 		if end == 0 && len(nodes) > 0 {
 			r.stallBefore(k, NodesGone, r.desertedText(k))
 			return
@@ -67,19 +70,21 @@ func (r *run) zones(k int, nodes []int, begins func(i int) bool) {
 		}
 	}
 	nodes, zones := r.grouped(nodes, r.p.TopologyKey)
-	f, last, start, promoted := front{nodes: nodes, look: r.look}, r.lastReached(k, nodes, zones), 0, r.decided(v1alpha1.Promote, r.p.Waves[k].Name) != nil
+	f, last, start, promoted := front{nodes: nodes, look: r.look}, r.lastReached(k, nodes, zones), 0, r.goesOn(k)
 	lostFrom, lost := r.lostZone(k, zones, last)
+	lostZone, _ := r.domain(k)
 	elsewhere := r.busy()
 	for at, i := range nodes {
-		if at == lost && !promoted && f.reaches(lost) && f.works <= lostFrom {
+		if at == lost && !promoted.after(r.p.TopologyKey, lostZone) && f.reaches(lost) && f.works <= lostFrom {
 			r.stallLostZone(k)
 			return
 		}
 		if at > 0 && zones[at] != zones[at-1] {
 			done := f.reaches(at)
-			shows := at <= last || promoted || f.shows(start)
+			shows := at <= last || f.shows(start) || promoted.after(r.p.TopologyKey, zones[at-1])
 			if done && !shows {
-				r.blockStep(k, fmt.Sprintf("with the label %s=%s", r.p.TopologyKey, zones[at-1]))
+				r.halt.domain = r.p.TopologyKey + "=" + zones[at-1]
+				r.blockStep(k, "with the label "+r.halt.domain)
 			}
 			if !done || !shows {
 				for _, i := range nodes[at:] {
@@ -133,7 +138,7 @@ func (r *run) lostZone(k int, zones []string, last int) (from, to int) {
 // nodes that this zone has. So a user must also say that a zone was scaled down.
 func (r *run) stallLostZone(k int) {
 	w := &r.out.Status.Waves[k]
-	r.out.Status.Wave = w.Name
+	r.out.Status.Wave, r.halt.domain = w.Name, w.Domain
 	r.stall(rollout.WaitPolicy, NodesGone, fmt.Sprintf("The update had begun on nodes of the wave %s with the label %s, and none of these is left. The revision may be the reason, also if it works on nodes with another label: "+
 		"wait until they are back, go on without them with a RolloutApproval with the decision Promote, or change the template.", w.Name, w.Domain))
 }
@@ -218,14 +223,14 @@ func (r *run) grouped(nodes []int, key string) ([]int, []string) {
 }
 
 // grown is how many nodes of a wave may begin: with a start of 2 and a factor of 2 first 2, then 6, then 14. Nodes that are gone were the first ones. The last step that has begun holds the
-// others if it shows nothing, unless a user promotes the wave: of the steps before it, another one could not have begun.
-func (f *front) grown(w *Wave, begun, gone int, promoted bool) (end int, shows bool) {
+// others if it shows nothing, unless a user goes on after that many nodes: of the steps before it, another one could not have begun.
+func (f *front) grown(w *Wave, begun, gone, goesOn int) (end int, shows bool) {
 	all := len(f.nodes) + gone
 	step := max(w.Start.Of(all), 1)
 	start, end := 0, step
 	for shows = true; end < all && f.reaches(max(end-gone, 0)); end += step {
 		later := begun > 0 && gone+begun > end
-		if shows = later || promoted || end > gone && f.shows(max(start-gone, 0)); !shows {
+		if shows = later || end <= goesOn || end > gone && f.shows(max(start-gone, 0)); !shows {
 			break
 		}
 		start, step = end, min(step*w.Factor, all)

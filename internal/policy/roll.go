@@ -191,6 +191,7 @@ func (r *run) stops(k int, unmatched bool) (reason, message string) {
 	case open && w.Nodes > 0 && !r.labelled():
 		return orderLabelMissing, r.unlabelledText()
 	case r.deserted(k):
+		r.halt.step = w.Gone
 		return NodesGone, r.desertedText(k)
 	default:
 		return "", ""
@@ -208,7 +209,7 @@ func (r *run) stallBefore(k int, reason, message string) {
 func (r *run) deserted(k int) bool {
 	w := &r.out.Status.Waves[k]
 	open := w.Phase != v1alpha1.WavePassed && w.Phase != v1alpha1.WaveWaitingForApproval // else it has soaked
-	return open && w.Gone > 0 && w.Nodes == 0 && r.decided(v1alpha1.Promote, w.Name) == nil
+	return open && w.Gone > 0 && w.Nodes == 0 && r.goesOn(k).step < w.Gone
 }
 
 // desertedText says that the nodes of a wave are gone.
@@ -286,7 +287,7 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 		}
 		return false
 	}
-	if st.Available < st.Nodes || st.Nodes == 0 && absent > 0 && (st.Gone == 0 || r.decided(v1alpha1.Promote, st.Name) == nil) {
+	if st.Available < st.Nodes || st.Nodes == 0 && absent > 0 && (st.Gone == 0 || r.goesOn(k).step < st.Gone) {
 		if node := r.firstLacking(k); node != "" && st.CompletedAt != nil && w.Soak > 0 {
 			r.restartSoak(st, node)
 		}
@@ -298,6 +299,7 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 			r.analyse(k, st)
 		}
 		if st.Nodes == 0 {
+			r.halt.step = st.Gone
 			r.blockLeftOut(st.Name, absent)
 		}
 		return false

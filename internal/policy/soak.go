@@ -39,7 +39,7 @@ func (r *run) soaked(k int, st *v1alpha1.WaveStatus) bool {
 	case health.stayed && health.passing && (r.in.Memory == nil || r.in.Memory.soaks):
 		st.Soaked.Duration += max(r.in.Elapsed, 0)
 	}
-	if promotion := r.decided(v1alpha1.Promote, w.Name); promotion != nil {
+	if promotion := r.promotion(w.Name); promotion != nil {
 		st.Approval, st.ApprovedBy = promotion.Name, promotion.Spec.By
 		return true
 	}

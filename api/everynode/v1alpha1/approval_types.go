@@ -115,6 +115,17 @@ type RolloutApprovalStatus struct {
 	// +optional
 	Attempt int64 `json:"attempt,omitempty"`
 
+	// Step and Domain are absent, unless the decision is Promote, and the wave did not go on when the manager read it because nodes were gone or left out (NodesGone or
+	// NodesLeftOut in blocking). The decision lets the wave go on without these nodes then, and does not end its soak. Step is how many nodes of the wave had their
+	// turn until then, those that are gone included. If later ones are gone or left out, too, that needs another decision.
+	// +optional
+	Step int32 `json:"step,omitempty"`
+
+	// Domain is the label, as key=value, of the last group of nodes of spec.order that had its turn until then.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Domain string `json:"domain,omitempty"`
+
 	// Message says why the state is Void.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

@@ -106,6 +106,20 @@ func TestScreens(t *testing.T) {
 			status["blocking"] = []any{map[string]any{"reason": "NodesGone", "message": "The update had begun on 3 nodes."}}
 			return session(t, cluster(t, gone), "promote agent --wave tenth --dry-run=client", "promote agent --reason 'the nodes were removed'", "promote agent")
 		},
+		"promote-again": func(t *testing.T) string {
+			const one = `
+apiVersion: everynode.dev/v1alpha1
+kind: RolloutApproval
+metadata: {name: %s, namespace: default}
+spec: {policy: agents, set: agent, wave: canary, revision: agent-7f, decision: Promote, by: ada}
+status: {state: Valid, targetNumber: 2, attempt: 1%s}
+`
+			ofStep, ofSoak := fakecluster.Object(t, fmt.Sprintf(one, "step", ", step: 1")), fakecluster.Object(t, fmt.Sprintf(one, "soak", ""))
+			left := policy(t, "Rolling", "Rolling")
+			left.Object["status"].(map[string]any)["sets"].([]any)[0].(map[string]any)["blocking"] = []any{map[string]any{"reason": "NodesLeftOut", "message": "Each node is left out."}}
+			out := session(t, cluster(t, left, ofStep, ofSoak), "promote agent --dry-run=client") // the next step
+			return out + session(t, cluster(t, policy(t, "Soaking", "Soaking"), ofStep), "promote agent --dry-run=client") + session(t, cluster(t, policy(t, "Soaking", "Soaking"), ofStep, ofSoak), "promote agent --dry-run=client")
+		},
 		"promote-left-out": func(t *testing.T) string {
 			out := ""
 			for _, nodes := range []int64{0, 3} { // the whole wave, or a step of its growth

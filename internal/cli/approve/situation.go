@@ -236,12 +236,18 @@ func (s *situation) earlier(decision v1alpha1.Decision, wave string) *v1alpha1.R
 		a := &s.approvals[i]
 		about := (a.Spec.Policy == s.policy.Typed.Name || decision == v1alpha1.Reject) && a.Spec.Set == s.set.Name() && a.Spec.Revision == s.status.TargetRevision
 		once := decision == v1alpha1.Retry || decision == v1alpha1.UndoRollout // it has no effect any more once the manager has judged it
-		counts := a.Status.State == "" || !once && s.valid(a)
+		counts := a.Status.State == "" || !once && s.valid(a) && !(decision == v1alpha1.Promote && s.another(a))
 		if about && counts && a.DeletionTimestamp == nil && a.Spec.Decision == decision && (wave == "" || a.Spec.Wave == wave) {
 			return a
 		}
 	}
 	return nil
+}
+
+// another reports whether a decision of the kind Promote, which has had its effect, leaves something to decide about its wave: it went on without some nodes, and did not end the soak; or it ended the soak in
+// advance, and nodes are gone or left out.
+func (s *situation) another(a *v1alpha1.RolloutApproval) bool {
+	return a.Status.Step > 0 || a.Status.Domain != "" || s.deserted(a.Spec.Wave)
 }
 
 // valid reports whether the manager counts a decision for the active attempt. A rejection applies to all attempts.
