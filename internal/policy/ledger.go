@@ -34,6 +34,8 @@ type LedgerEntry struct {
 	Down Nodes
 	// Held reports whether the set waits for any other, also for one of which nothing is known.
 	Held bool
+	// earlier are those of UnderWay whose update began while the set was in another group, by its name. They hold that one, too.
+	earlier map[string]Nodes
 }
 
 // Candidate is a set of a group.
@@ -81,14 +83,18 @@ func (l *Ledger) See(c Candidate, g Group, all []Candidate) *Neighbours {
 	return n
 }
 
-// former are the sets that no policy of the group selects any more, and that are in the middle of their updates: that a policy was deleted ends no update.
+// former are the sets that no policy of the group selects any more, and that are in the middle of their updates: that a policy was deleted, or names another group, ends no update.
 func (l *Ledger) former(c Candidate, g Group, all []Candidate) []Neighbour {
 	var others []Neighbour
 	for key, e := range l.sets {
 		is := func(o Candidate) bool { return keyOf(o.Set) == key }
-		if e.Group == g.Name && len(e.UnderWay) > 0 && key != keyOf(c.Set) && !slices.ContainsFunc(all, is) {
+		nodes := e.earlier[g.Name]
+		if e.Group == g.Name {
+			nodes = e.UnderWay
+		}
+		if len(nodes) > 0 && key != keyOf(c.Set) && !slices.ContainsFunc(all, is) {
 			set := Set{Namespace: c.Set.Namespace, Name: key.name, Advanced: key.advanced}
-			others = append(others, Neighbour{Set: set, Known: true, UnderWay: e.UnderWay, Down: e.Down})
+			others = append(others, Neighbour{Set: set, Known: true, UnderWay: nodes, Down: both(e.Down, nodes)})
 		}
 	}
 	return others
@@ -108,9 +114,37 @@ func (l *Ledger) Record(s Set, is LedgerEntry) (changed bool) {
 		l.sets = map[ledgerKey]*LedgerEntry{}
 	}
 	was := l.sets[keyOf(s)]
+	is.earlier = was.begunElsewhere(&is)
 	l.sets[keyOf(s)] = &is
 	delete(l.awaited, keyOf(s))
 	return was == nil || was.Group != is.Group || !maps.Equal(was.UnderWay, is.UnderWay) || !maps.Equal(was.Down, is.Down) || !maps.Equal(was.Waits, is.Waits)
+}
+
+// begunElsewhere are the nodes that are in the middle of an update of a set, and were at its last decision, by the other groups in which it was.
+func (e *LedgerEntry) begunElsewhere(is *LedgerEntry) map[string]Nodes {
+	if e == nil || e.Group == is.Group && len(e.earlier) == 0 {
+		return nil
+	}
+	all := map[string]Nodes{}
+	for group, nodes := range e.earlier {
+		all[group] = both(nodes, is.UnderWay)
+	}
+	if e.Group != is.Group {
+		all[e.Group] = both(e.UnderWay, is.UnderWay)
+	}
+	maps.DeleteFunc(all, func(group string, nodes Nodes) bool { return group == is.Group || len(nodes) == 0 })
+	return all
+}
+
+// both are the nodes that are in some, and in others too.
+func both(some, others Nodes) Nodes {
+	all := Nodes{}
+	for name, zone := range some {
+		if _, is := others[name]; is {
+			all[name] = zone
+		}
+	}
+	return all
 }
 
 // Passes records that a set could not decide, so that it is not its turn. What it has begun is not forgotten. Like Record, it reports whether other sets may start.
@@ -151,9 +185,7 @@ func (l *Ledger) Linger(s Set, still Nodes) (changed bool) {
 	if e == nil || len(still) == 0 {
 		return l.Forget(s, false)
 	}
-	down := maps.Clone(e.Down)
-	maps.DeleteFunc(down, func(name, _ string) bool { _, is := still[name]; return !is })
-	return l.Record(s, LedgerEntry{Group: e.Group, UnderWay: still, Down: down})
+	return l.Record(s, LedgerEntry{Group: e.Group, UnderWay: still, Down: both(e.Down, still)})
 }
 
 // Held returns whether a set waits for others.

@@ -3,7 +3,10 @@
 package policy_test
 
 import (
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,5 +76,43 @@ func TestNodesThatLinger(t *testing.T) {
 	}
 	if !l.Linger(a, nil) || l.Linger(a, still) || !l.Empty() {
 		t.Error("a set that is done is not forgotten")
+	}
+}
+
+// TestASetThatChangesItsGroup: the nodes in the middle of the update of a set hold the group in which it began, too, until they are done: that a policy names another group ends no update.
+func TestASetThatChangesItsGroup(t *testing.T) {
+	var l policy.Ledger
+	a, b := policy.Set{Namespace: "default", Name: "a"}, policy.Set{Namespace: "default", Name: "b"}
+	sees := func(group string, all ...policy.Set) string {
+		var members []policy.Candidate
+		for _, set := range all {
+			members = append(members, policy.Candidate{Set: set})
+		}
+		names := ""
+		for _, o := range l.See(policy.Candidate{Set: b}, policy.Group{Name: group}, members).Others {
+			names += fmt.Sprint(o.Set.Name, ":", strings.Join(slices.Sorted(maps.Keys(o.UnderWay)), ","), ":", strings.Join(slices.Sorted(maps.Keys(o.Down)), ","), " ")
+		}
+		return strings.TrimSpace(names)
+	}
+	l.Record(a, policy.LedgerEntry{Group: "network", UnderWay: policy.Nodes{"n1": "", "n2": "", "n3": ""}})
+	if got := sees("network", b); got != "a:n1,n2,n3:" {
+		t.Errorf("before the set has decided in another group, the group sees %q", got)
+	}
+	l.Record(a, policy.LedgerEntry{Group: "storage", UnderWay: policy.Nodes{"n1": "", "n2": "", "n4": ""}, Down: policy.Nodes{"n2": "", "n4": ""}})
+	if got := sees("network", b); got != "a:n1,n2:n2" {
+		t.Errorf("after the set has decided in another group, the group sees %q", got)
+	}
+	if got := sees("storage", a, b); got != "a:n1,n2,n4:n2,n4" {
+		t.Errorf("the other group sees %q", got)
+	}
+	l.Record(a, policy.LedgerEntry{Group: "third", UnderWay: policy.Nodes{"n2": "", "n4": ""}})
+	if got := sees("network", b) + " " + sees("storage", b); got != "a:n2: a:n2,n4:" {
+		t.Errorf("in a third group, they see %q", got)
+	}
+	if l.Linger(a, policy.Nodes{"n2": ""}); sees("network", b) != "a:n2:" {
+		t.Errorf("without a policy, the group sees %q", sees("network", b))
+	}
+	if changed := l.Record(a, policy.LedgerEntry{Group: "third", UnderWay: policy.Nodes{"n5": ""}}); !changed || sees("network", b) != "" {
+		t.Errorf("after the update has ended on them (%t), the group sees %q", changed, sees("network", b))
 	}
 }

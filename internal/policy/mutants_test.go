@@ -44,6 +44,8 @@ func mutants() []mutant {
 		{"a promote from before a wave was gone goes on without it", "roll.go", "r.goesOn(k).step < w.Gone", "r.decided(v1alpha1.Promote, w.Name) == nil"},
 		{"a promote of a step ends the soak of the wave", "halt.go", " && a.Status.Step == 0 && a.Status.Domain == \"\"", ""},
 		{"a promote of a zone that is gone counts for each later one", "order.go", "r.out.Status.Wave, r.halt.domain = w.Name, w.Domain", "r.out.Status.Wave, r.halt.domain = w.Name, r.p.TopologyKey+\"=~\""},
+		{"a set that changes its group frees the earlier one", "ledger.go", "all[e.Group] = both(e.UnderWay, is.UnderWay)", "all[e.Group] = nil"},
+		{"a set that has changed its group holds the earlier one for ever", "ledger.go", "all[group] = both(nodes, is.UnderWay)", "all[group] = nodes"},
 		{"nodes that have the revision do not come first", "waves.go", "case hasTarget(s, n):", "case hasTarget(s, n) && s == nil:"},
 		{"spreadBy prefers nodes that lack the revision", "waves.go", "take(free[:updated])", "take(free[:0])"},
 		{"a set that the policy does not control for a moment loses its progress", "decide.go", "PhaseStalled\n\tr.keepProgress()\n", "PhaseStalled\n"},
