@@ -46,6 +46,8 @@ func mutants() []mutant {
 		{"a promote of a zone that is gone counts for each later one", "order.go", "r.out.Status.Wave, r.halt.domain = w.Name, w.Domain", "r.out.Status.Wave, r.halt.domain = w.Name, r.p.TopologyKey+\"=~\""},
 		{"a set that changes its group frees the earlier one", "ledger.go", "all[e.Group] = both(e.UnderWay, is.UnderWay)", "all[e.Group] = nil"},
 		{"a set that has changed its group holds the earlier one for ever", "ledger.go", "all[group] = both(nodes, is.UnderWay)", "all[group] = nodes"},
+		{"a wave whose pods crash names no reason", "roll.go", "\t\tr.blockedByPods(active)\n", ""},
+		{"a pod on a node that is not ready is a reason", "notready.go", "if !n.Ready || r.standing[i].Available || !r.ofWave(active, i) {", "if r.standing[i].Available || !r.ofWave(active, i) {"},
 		{"nodes that have the revision do not come first", "waves.go", "case hasTarget(s, n):", "case hasTarget(s, n) && s == nil:"},
 		{"spreadBy prefers nodes that lack the revision", "waves.go", "take(free[:updated])", "take(free[:0])"},
 		{"a set that the policy does not control for a moment loses its progress", "decide.go", "PhaseStalled\n\tr.keepProgress()\n", "PhaseStalled\n"},

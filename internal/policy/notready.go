@@ -69,6 +69,39 @@ func (r *run) blockedByRefusals(active place) {
 	r.block(blockedUpdateRefused, fmt.Sprintf("The API server refuses to delete or change the pod on %s: %s. Let it accept that.", nodeCount(int32(len(names))), some(names, mostNamed)))
 }
 
+// PodsNotAvailable is the reason in blocking while pods of the active wave cannot be created, or do not start.
+const PodsNotAvailable = "PodsNotAvailable"
+
+// blockedByPods reports the ready nodes that a wave waits for because of their pod, and why that is not available, as far as the API server or the kubelet says so.
+func (r *run) blockedByPods(active int) {
+	if blocks(r.out.Status, blockedOrder) { // it has these nodes
+		return
+	}
+	var names []string
+	for i := range r.s.Nodes {
+		n := &r.s.Nodes[i]
+		if !n.Ready || r.standing[i].Available || !r.ofWave(active, i) {
+			continue
+		}
+		why := ""
+		switch p := r.podOf(n); {
+		case p != nil && !p.Ready:
+			if why = p.Waiting.String(); why != "" && p.Ended != rollout.NotEnded {
+				why += fmt.Sprintf(", exit code %d", p.ExitCode)
+			}
+		case len(n.Pods) == 0 && r.holds[i] == rollout.NotEvaluated:
+			why = Shortened(n.Obstacle(), longestMessage)
+		}
+		if why != "" {
+			names = append(names, fmt.Sprintf("%s (%s)", n.Name, why))
+		}
+	}
+	if len(names) > 0 {
+		r.block(PodsNotAvailable, fmt.Sprintf("The wave %s waits for an available pod on %s: %s. Read the events and the logs of these pods, and correct the template or what keeps the pods from starting.",
+			r.p.Waves[active].Name, nodeCount(int32(len(names))), some(names, mostNamed)))
+	}
+}
+
 // awayText says since when a node is not ready, and when the wave continues without it. That depends on how long this manager has measured, so it is rounded: small differences between the
 // clocks would change the status with each decision.
 func (r *run) awayText(n *rollout.Node) string {

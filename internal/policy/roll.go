@@ -406,6 +406,7 @@ func (r *run) limit(active int) {
 		r.blockedByNodes(active)
 		r.blockedByOrder(active)
 		r.blockedByRefusals(place(active))
+		r.blockedByPods(active)
 		r.blockedByBudget(place(active))
 	}
 }
