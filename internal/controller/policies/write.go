@@ -185,6 +185,7 @@ func (s *Store) statusOf(object *v1alpha1.RolloutPolicy, read *policy.Policy, re
 	})
 	status.Conditions = read.Conditions(sets, slices.Concat(status.Sets, silent), object.Status.Conditions, metav1.NewTime(s.Clock.Now()))
 	status.Summary = policy.Summary(status.Sets, status.Conditions)
+	status.Sets = policy.Bounded(status.Sets)
 	return status, true
 }
 
