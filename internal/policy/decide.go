@@ -341,6 +341,9 @@ func (r *run) holdAll(kind rollout.VerdictKind) {
 	r.restricts = true
 }
 
+// isReleased reports whether nothing holds a node back, as far as that is known yet.
+func (r *run) isReleased(i int) bool { return r.holds[i] == rollout.NotEvaluated }
+
 // holdReleased holds those nodes back that nothing else holds.
 func (r *run) holdReleased(kind rollout.VerdictKind) {
 	for i := range r.holds {

@@ -72,7 +72,7 @@ func (r *run) blockedByRefusals(active place) {
 // PodsNotAvailable is the reason in blocking while pods of the active wave cannot be created, or do not start.
 const PodsNotAvailable = "PodsNotAvailable"
 
-// blockedByPods reports the ready nodes that a wave waits for because of their pod, and why that is not available, as far as the API server or the kubelet says so.
+// blockedByPods reports the ready nodes that a wave waits for because of their pod, and the reason that the API server or the kubelet names.
 func (r *run) blockedByPods(active int) {
 	if blocks(r.out.Status, blockedOrder) { // it has these nodes
 		return
@@ -89,7 +89,7 @@ func (r *run) blockedByPods(active int) {
 			if why = p.Waiting.String(); why != "" && p.Ended != rollout.NotEnded {
 				why += fmt.Sprintf(", exit code %d", p.ExitCode)
 			}
-		case len(n.Pods) == 0 && r.holds[i] == rollout.NotEvaluated:
+		case len(n.Pods) == 0 && r.isReleased(i):
 			why = Shortened(n.Obstacle(), longestMessage)
 		}
 		if why != "" {
