@@ -136,6 +136,8 @@ type run struct {
 	failed []*v1alpha1.FailedNode
 	// excused are the nodes on which it has failed, but this does not count, because no pod of the set has ever been available there.
 	excused []int
+	// withPod are the nodes that the last status names in joinedWithPod; nil before they are needed.
+	withPod map[string]bool
 	// committed is the index of the committed revision, marked whether the newest mark is its own, recorded whether the last status names it, and anyMark whether there is a mark.
 	committed                 int
 	marked, recorded, anyMark bool

@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -157,9 +158,7 @@ func TestAWaveOfNodesThatJoinAndNeverWork(t *testing.T) {
 	w.labels["k"] = map[string]string{"new": "true"}
 	w.joins("k")
 	w.pass(time.Second)
-	w.roll()
-	w.pass(61 * time.Second)
-	w.node("k").Pods = nil
+	w.pass(61 * time.Second) // it gets its first pod only then
 	w.pass(time.Second)
 	w.roll()
 	w.fails("k", pulls)
@@ -340,6 +339,45 @@ func TestAManagerThatDiesBetweenDeleteAndCreate(t *testing.T) {
 	}
 }
 
+// TestAManagerThatDiesAfterNodesWereReplaced: nodes of a canary were replaced after the rollout had begun, while no window was open, and run the committed revision. Then the wave begins, and the
+// manager dies while their pods terminate. They are older than the update of their wave, so they have not joined: the revision fails on them, and they return.
+func TestAManagerThatDiesAfterNodesWereReplaced(t *testing.T) {
+	w := newWorld(t, strings.Replace(judgedStrictly(), "count: 3", "selector: {matchLabels: {canary: \"yes\"}}", 1))
+	for _, name := range []string{"a", "b", "c"} {
+		w.labels[name] = map[string]string{"canary": "yes"}
+	}
+	w.policies[0].Suspend = true
+	w.pass(time.Second)
+	w.pass(time.Hour)
+	for _, name := range []string{"a", "b", "c"} {
+		w.node(name).Joined = w.s.Now
+		w.put(name, 0, true)
+	}
+	w.pass(time.Minute)
+	w.pass(time.Hour)
+	w.policies[0].Suspend = false
+	w.pass(time.Second)
+	w.pass(time.Second)
+	for _, name := range []string{"a", "b", "c"} {
+		w.node(name).Pods = nil
+	}
+	for range 2 { // the next manager dies too
+		w.lead()
+		w.pass(20 * time.Second)
+	}
+	w.want("abc", v1alpha1.PhaseRolling, "canary")
+	for _, name := range []string{"a", "b", "c"} {
+		w.fails(name, pulls)
+	}
+	for range 30 {
+		w.pass(time.Minute)
+		w.roll()
+	}
+	if nodes := w.have(1); w.last.Failure == nil || nodes != "" {
+		t.Errorf("nodes %q still have the bad revision: phase %s, blocking %+v, not ready before %v", nodes, w.last.Phase, w.last.Blocking, w.last.NotReadyBefore)
+	}
+}
+
 // TestANodeThatGetsItsFirstPodLate: a node joins just before another manager takes over, or has been there all the time, but had to run no pod. Nothing works there, which says nothing
 // about the revision.
 func TestANodeThatGetsItsFirstPodLate(t *testing.T) {
@@ -367,5 +405,26 @@ func TestANodeThatGetsItsFirstPodLate(t *testing.T) {
 			w.wantNoFailure()
 			w.wantBrokenBefore("k")
 		})
+	}
+}
+
+// TestManyNodesJoinDuringARollout: the status names at most 256 nodes that have joined since the rollout began, and first those of the wave that is updated next.
+func TestManyNodesJoinDuringARollout(t *testing.T) {
+	w := newWorld(t, "{waves: [{name: canary, nodes: {selector: {matchLabels: {canary: \"yes\"}}}}], failure: {maxFailedNodes: 0}}")
+	w.labels["a"] = map[string]string{"canary": "yes"}
+	w.policies[0].Suspend = true
+	w.pass(time.Second)
+	for i := range 300 {
+		w.join(fmt.Sprintf("k%03d", i), w.s.Now, 0)
+	}
+	w.labels["k299"] = w.labels["a"]
+	w.pass(time.Second)
+	if names := w.last.JoinedWithPod; len(names) != 256 || names[0] != "k299" || names[1] != "k000" {
+		t.Errorf("%d nodes, %v", len(names), names)
+	}
+	w.labels["k299"] = nil
+	w.pass(time.Second)
+	if names := w.last.JoinedWithPod; len(names) != 256 || names[0] != "k000" {
+		t.Errorf("%d nodes, %v", len(names), names)
 	}
 }

@@ -336,5 +336,6 @@ func keep(st, last *v1alpha1.SetStatus) {
 	st.CommittedRevision, st.CommittedDigest, st.TargetRevision, st.TargetNumber = last.CommittedRevision, last.CommittedDigest, last.TargetRevision, last.TargetNumber
 	st.UID, st.ObservedGeneration, st.Attempt = last.UID, last.ObservedGeneration, last.Attempt
 	st.Failure, st.RejectedRevision, st.NotReadyBefore = last.Failure, last.RejectedRevision, last.NotReadyBefore
+	st.JoinedWithPod = last.JoinedWithPod
 	st.StartedAt, st.LastStart, st.Waves, st.Analyses = last.StartedAt, last.LastStart, last.Waves, last.Analyses
 }

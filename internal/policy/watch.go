@@ -92,6 +92,7 @@ func (r *run) judgeNodes() {
 	}
 	r.excused = slices.DeleteFunc(r.excused, func(i int) bool { return others[r.placeOf(i)] })
 	r.excuse()
+	r.nameJoined()
 }
 
 // placeOf is the wave in which a node is judged. Without waves, as during an undo, all nodes are judged together.
@@ -172,7 +173,7 @@ func (r *run) earlier() *Watch {
 // keepWatch keeps the observations while the nodes are not judged. The time until the next decision does not count then.
 func (r *run) keepWatch() {
 	if r.in.Last != nil {
-		r.out.Status.NotReadyBefore = r.in.Last.NotReadyBefore
+		r.out.Status.NotReadyBefore, r.out.Status.JoinedWithPod = r.in.Last.NotReadyBefore, r.in.Last.JoinedWithPod
 	}
 	if r.in.Watch != nil {
 		r.out.Watch = r.in.Watch.pause()
@@ -265,18 +266,6 @@ func (r *run) podOf(n *rollout.Node) *rollout.Pod {
 		}
 	}
 	return nil
-}
-
-// joins reports whether a node gets its first pod of the set. Another manager may have created that: then the times show it. It may also have deleted the pod of a node that this one finds
-// without any, and that was there when the rollout began.
-func (r *run) joins(n *rollout.Node, p *rollout.Pod, known bool) bool {
-	if p == nil {
-		unclear := r.out.Memory.unclear[n.Name] && n.Joined != 0 && n.Joined < r.beganAt()
-		return len(n.Pods) == 0 && n.Last == rollout.NoRevision && !unclear
-	}
-	began := r.out.Status.StartedAt
-	soon := n.Joined != 0 && p.Created <= n.Joined.Add(noteWait) && p.ReadySince <= p.Created.Add(noteWait)
-	return !known && soon && began != nil && rollout.Time(began.UnixNano()) <= p.Created && (r.in.Watch == nil || r.s.Set.ExternalController)
 }
 
 // watch updates the observations of a node, and reports whether there are any.

@@ -140,6 +140,12 @@ type SetStatus struct {
 	// +listType=set
 	NotReadyBefore []string `json:"notReadyBefore,omitempty"`
 
+	// JoinedWithPod are nodes that have joined since the rollout began, have had a pod of the set, and have no available pod of the target revision yet. If another manager finds
+	// such a node without a pod, the update has begun there. Nodes of earlier waves come first. The list has at most 256 names.
+	// +optional
+	// +listType=set
+	JoinedWithPod []string `json:"joinedWithPod,omitempty"`
+
 	// StartedAt is when the rollout to the target revision began. While nodes return because an undo has changed the template back, it is when the revision failed.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`

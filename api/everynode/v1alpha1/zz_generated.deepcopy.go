@@ -645,6 +645,11 @@ func (in *SetStatus) DeepCopyInto(out *SetStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.JoinedWithPod != nil {
+		in, out := &in.JoinedWithPod, &out.JoinedWithPod
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.StartedAt != nil {
 		in, out := &in.StartedAt, &out.StartedAt
 		*out = (*in).DeepCopy()

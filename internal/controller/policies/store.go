@@ -266,7 +266,7 @@ func (s *Store) WriteAll() {
 // soon is how soon a status is written: numbers that change all the time can wait.
 func soon(was, is *v1alpha1.SetStatus) time.Duration {
 	if was == nil || was.Phase != is.Phase || was.Wave != is.Wave || was.TargetRevision != is.TargetRevision || was.CommittedRevision != is.CommittedRevision ||
-		!slices.Equal(was.NotReadyBefore, is.NotReadyBefore) {
+		!slices.Equal(was.NotReadyBefore, is.NotReadyBefore) || !slices.Equal(was.JoinedWithPod, is.JoinedWithPod) {
 		return 20 * time.Millisecond
 	}
 	return time.Second
