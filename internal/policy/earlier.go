@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -16,6 +17,8 @@ import (
 func (r *run) beganAt() rollout.Time {
 	began := r.out.Status.StartedAt
 	switch f := r.out.Status.Failure; {
+	case r.undoing && f != nil && f.NewestPod != nil:
+		return afterNewest(f)
 	case r.undoing && f != nil && f.At != nil:
 		began = f.At
 	case r.undoing: // by the template
@@ -23,6 +26,25 @@ func (r *run) beganAt() rollout.Time {
 		return 0
 	}
 	return inSeconds(began)
+}
+
+// afterNewest is the first time after the newest pod of before a failure was created. Pods, and their restarts, have the times of the API server's clock, from which the manager's may differ.
+func afterNewest(f *v1alpha1.RolloutFailure) rollout.Time {
+	return inSeconds(f.NewestPod) + rollout.Time(time.Second)
+}
+
+// newestPod is when the newest pod of the set was created; nil if there is none.
+func (r *run) newestPod() *metav1.Time {
+	newest := rollout.Time(0)
+	for i := range r.s.Nodes {
+		for k := range r.s.Nodes[i].Pods {
+			newest = max(newest, r.s.Nodes[i].Pods[k].Created)
+		}
+	}
+	if newest == 0 {
+		return nil
+	}
+	return second(newest)
 }
 
 func inSeconds(at *metav1.Time) rollout.Time {
@@ -44,10 +66,18 @@ func (r *run) untouched(p *rollout.Pod) bool {
 	case !r.s.Set.InPlace:
 		return true
 	case r.in.Watch == nil:
-		return p.Ready && p.ReadySince < began
+		return p.Ready && p.ReadySince < r.failedAt(began)
 	default:
 		return !r.watched(r.s.Set.Update)
 	}
+}
+
+// failedAt is when the revision failed, by the manager's clock, if the status has that.
+func (r *run) failedAt(began rollout.Time) rollout.Time {
+	if f := r.out.Status.Failure; f != nil && f.At != nil {
+		return inSeconds(f.At)
+	}
+	return began
 }
 
 // madeByUndo reports whether a pod that this manager sees for the first time has been created since the undo began, by a manager before. What it was before is in the status then.

@@ -311,7 +311,9 @@ func (r *run) reportFailure() {
 	st.RejectedRevision = r.target().Name
 	st.Failure = &v1alpha1.RolloutFailure{Wave: f.Wave, Action: v1alpha1.FailurePause, Message: f.Message, At: second(r.s.Now)}
 	if r.last != nil && r.last.Failure != nil {
-		st.Failure.At = r.last.Failure.At
+		st.Failure.At, st.Failure.NewestPod = r.last.Failure.At, r.last.Failure.NewestPod
+	} else {
+		st.Failure.NewestPod = r.newestPod()
 	}
 	if f.Undo {
 		st.Failure.Action = v1alpha1.FailureUndo

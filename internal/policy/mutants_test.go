@@ -118,8 +118,11 @@ func mutants() []mutant {
 		{"restarts before a revision returns count", "earlier.go", "return max(made, r.beganAt())", "return made"},
 		{"a node that breaks elsewhere uses up the limit of an undo", "watch.go", "case w.untouched || !known", "case !known"},
 		{"a node that has returned in place never counts", "earlier.go", "return !r.watched(r.s.Set.Update)", "return r.s != nil"},
-		{"another manager judges no node that has returned in place", "earlier.go", "return p.Ready && p.ReadySince < began", "return p.Ready"},
-		{"an undo by the template judges nodes that it has not touched", "revert.go", "r.out.Status.StartedAt = f.At", "_ = f.At"},
+		{"another manager judges no node that has returned in place", "earlier.go", "return p.Ready && p.ReadySince < r.failedAt(began)", "return p.Ready"},
+		{"an undo by the template judges nodes that it has not touched", "revert.go", "r.last == nil && f != nil {", "r.last == nil && f != nil && r.s == nil {"},
+		{"an undo by the template compares pods with the manager's clock", "revert.go", "r.out.Status.StartedAt = second(afterNewest(f))", "_ = second(afterNewest(f))"},
+		{"an undo compares pods with the manager's clock", "earlier.go", "\t\treturn afterNewest(f)\n", "\t\tbegan = f.At\n"},
+		{"each decision takes the newest pod of now for that of before the failure", "failure.go", "st.Failure.NewestPod = r.last.Failure.At, r.last.Failure.NewestPod", "st.Failure.NewestPod = r.last.Failure.At, r.newestPod()"},
 
 		{"a node that joined before a retry has not joined", "failure.go", "w.joined = r.in.Watch.nodes[n.Name].joined && !r.standing[i].Available", "w.joined = false"},
 		{"a node that was available once is broken before", "watch.go", "w.down, w.before, w.joined, w.retried = 0, false, false, false", "w.down, w.joined, w.retried = 0, false, false"},

@@ -100,7 +100,9 @@ func (r *run) findReverted() {
 	}
 	r.undoing, r.out.Status.StartedAt = true, r.in.Last.StartedAt
 	if f := r.in.Last.Failure; r.last == nil && f != nil {
-		r.out.Status.StartedAt = f.At
+		if r.out.Status.StartedAt = f.At; f.NewestPod != nil {
+			r.out.Status.StartedAt = second(afterNewest(f))
+		}
 	}
 	r.from = slices.IndexFunc(r.in.Revisions, func(rev Revision) bool { return rev.Name == rejected }) // rollout.NoRevision if it was deleted, as for its pods
 }

@@ -123,6 +123,10 @@ type RolloutFailure struct {
 	// +optional
 	At *metav1.Time `json:"at,omitempty"`
 
+	// NewestPod is when the newest pod of the set at that moment was created, by the clock of the API server. An undo has created only pods that are newer.
+	// +optional
+	NewestPod *metav1.Time `json:"newestPod,omitempty"`
+
 	// Message is a human-readable sentence.
 	// +optional
 	Message string `json:"message,omitempty"`
