@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -218,13 +217,25 @@ func (r *run) failureNotice(repeated bool) {
 	}
 }
 
-// stopNotice makes the notice of an undo that has stopped: that of the failure has reported that nodes return.
+// stopNotice makes the notice of an undo that has stopped: that of the failure has reported that nodes return. It may continue, and stop again, so the status keeps when it stopped.
 func (r *run) stopNotice(reason string) {
+	r.out.Status.UndoStoppedAt = second(r.s.Now)
+	r.stoppedNotice(reason, r.out.Status.UndoStoppedAt, false)
+}
+
+func (r *run) stoppedNotice(reason string, at *metav1.Time, repeated bool) {
 	n := r.notice(NoticeFailed, reason, "")
 	if r.failure != nil {
 		n.Wave = r.failure.Wave
 	}
-	n.Occurrence = int64(r.s.Now) / int64(time.Second) // it may go on, and stop again
+	n.At, n.Occurrence, n.Repeated = rollout.Time(at.UnixNano()), seconds(at), repeated
+}
+
+// keepStopped keeps when an undo stopped, as long as it has not continued.
+func (r *run) keepStopped() {
+	if last, st := r.in.Last, r.out.Status; last != nil && st.Phase == v1alpha1.PhaseFailed && (blocks(st, blockedUndoFailed) || r.last != nil && r.last.Failure != nil) {
+		st.UndoStoppedAt = last.UndoStoppedAt
+	}
 }
 
 // endNotice makes the notice of a rollout, or an undo, that has ended on all nodes.
@@ -252,10 +263,17 @@ func (r *run) endNotice(kind NoticeType, reason string) {
 
 // repeatNotice repeats the newest notice about a rollout that another process has begun, unless this decision makes a newer one.
 func (r *run) repeatNotice() {
-	if !r.in.Restored || r.last == nil || len(r.out.Notices) > 0 || r.atRest() {
+	if !r.in.Restored || r.last == nil || len(r.out.Notices) > 0 {
 		return
 	}
-	st := r.out.Status
+	st, last := r.out.Status, r.in.Last
+	if last.UndoStoppedAt != nil && last.Phase == v1alpha1.PhaseFailed && len(last.Blocking) > 0 && (r.failure != nil || r.undoing) {
+		r.stoppedNotice(last.Blocking[0].Message, last.UndoStoppedAt, true)
+		return
+	}
+	if r.atRest() {
+		return
+	}
 	switch st.Phase {
 	case v1alpha1.PhaseFailed, v1alpha1.PhaseUndoing:
 		if st.Failure != nil && st.Failure.At != nil && r.failure != nil {

@@ -10,7 +10,6 @@ import (
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/policy"
-	"everynode.dev/everynode/internal/rollout"
 )
 
 const noticed = `
@@ -262,20 +261,5 @@ func TestNoticeIdentity(t *testing.T) {
 	n.At, n.Reason, n.Next, n.Repeated, n.Counts, n.Policy, n.Dialect = noon, "a", "b", true, &policy.NoticeCounts{}, "p", "native"
 	if n.ID() != base.ID() {
 		t.Error("what describes a notice changes its identity")
-	}
-}
-
-// TestTheNoticeOfAnotherManagerAfterAnUndoThatStopped: another manager repeats the notice of the failure, and does not say that the nodes return.
-func TestTheNoticeOfAnotherManagerAfterAnUndoThatStopped(t *testing.T) {
-	w, first := allUndone(t)
-	w.policies[0].Failure.Waiting = rollout.WaitingFor("ImagePullBackOff")
-	w.fails(first, pulls)
-	w.pass(time.Second)
-	w.say("UndoFailed", "The undo has stopped")
-	w.notices = nil
-	w.lead()
-	w.pass(time.Second)
-	if len(w.notices) != 1 || !strings.HasPrefix(w.notices[0].Next, "The undo has stopped: on 1 node") {
-		t.Errorf("%+v", w.notices)
 	}
 }

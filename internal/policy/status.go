@@ -162,6 +162,7 @@ func (r *run) changes() {
 		r.waveChanged(&st.Waves[i])
 	}
 	r.answersChanged()
+	r.keepStopped()
 	if st.Phase != was.Phase || blocks(st, blockedUndoFailed) != blocks(was, blockedUndoFailed) {
 		r.phaseChanged(was)
 	}
@@ -227,6 +228,7 @@ func (r *run) phaseChanged(last *v1alpha1.SetStatus) {
 }
 
 func (r *run) undoEnded() {
+	r.out.Status.UndoStoppedAt = nil
 	text := r.returnedText("the committed revision " + r.out.Status.CommittedRevision)
 	r.event(false, ReasonRolloutUndoEnded, "%s", text)
 	r.endNotice(NoticeUndone, text)

@@ -134,6 +134,10 @@ type SetStatus struct {
 	// +optional
 	Failure *RolloutFailure `json:"failure,omitempty"`
 
+	// UndoStoppedAt is when an undo stopped, because the committed revision does not work either or the undo is not possible any more. It is empty after it has continued or ended.
+	// +optional
+	UndoStoppedAt *metav1.Time `json:"undoStoppedAt,omitempty"`
+
 	// NotReadyBefore are nodes whose pod is not available before their update, or was not when it began, and has not become available since; and nodes that have
 	// joined, on which the revision fails and no pod of the set has ever been available. They do not count as failed. The list has at most 256 names.
 	// +optional

@@ -644,6 +644,10 @@ func (in *SetStatus) DeepCopyInto(out *SetStatus) {
 		*out = new(RolloutFailure)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.UndoStoppedAt != nil {
+		in, out := &in.UndoStoppedAt, &out.UndoStoppedAt
+		*out = (*in).DeepCopy()
+	}
 	if in.NotReadyBefore != nil {
 		in, out := &in.NotReadyBefore, &out.NotReadyBefore
 		*out = make([]string, len(*in))
