@@ -38,6 +38,8 @@ type request struct {
 	versioned bool
 	// commit lets it take effect.
 	commit func() (any, error)
+	// took is whether it has taken effect.
+	took bool
 	// stale, if not nil, is another answer to a read: that of who need not know the newest.
 	stale func() (any, error)
 	// told is the answer to a write that took effect while its sender could not hear it.

@@ -29,6 +29,8 @@ type ruling struct {
 	later map[string]bool
 	// latest is whether nodes that join get the newest revision; rollout whether the template describes another revision than the committed one.
 	latest, rollout bool
+	// rests is whether the template describes the committed revision: then pods that are created are of it, and the pace does not limit that.
+	rests bool
 	// governed is whether a policy applies to the set.
 	governed bool
 	// most is how many nodes may be in the middle of an update, under those that are; 0 for any number. single is the UID of the policy that lets only one begin in a pass; empty for none.
@@ -94,7 +96,7 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 	}
 	newest, committed := k.target(), k.committed(forged)
 	target := m.inRollout(p, newest)
-	u := &ruling{rollout: target != nil && committed != "" && committed != imageOfSet(k.set)}
+	u := &ruling{rests: committed == imageOfSet(k.set), rollout: target != nil && committed != "" && committed != imageOfSet(k.set)}
 	decided := func(decision v1alpha1.Decision, wave string) bool {
 		return target != nil && slices.ContainsFunc(approvals, func(a v1alpha1.RolloutApproval) bool {
 			return a.Spec.Decision == decision && (wave == "" || a.Spec.Wave == wave) && a.Spec.Revision == target.Name && counts(&a, target.Revision) &&
@@ -417,36 +419,6 @@ func (s *sim) judgeRollout(r *request, node string) {
 		s.judgeInterval(r)
 	}
 	s.begun[node+" "+k.image()] = true
-}
-
-// start is the start of an update of a set that a manager has decided on in a pass that began at a time. at is when it took effect, if the manager was answered.
-type start struct {
-	of      *request
-	manager string
-	set     types.UID
-	// policy is the UID of the policy that asks for a time between two of them; empty for none.
-	policy    types.UID
-	began, at time.Time
-}
-
-// judgeInterval is whether the time between this start and the last one is long enough. Another manager knows the last one by the clocks of others,
-// and a restored store knows nothing of it.
-func (s *sim) judgeInterval(r *request) {
-	u, last, right := r.m.ruling, s.lastStart, s.skew == 0 && s.otherSkew == 0 && !s.cfg.with("restores")
-	s.lastStart = start{r, r.m.name, r.m.known.then.set.GetUID(), u.single, r.began, r.began}
-	if u.single == "" || last.policy != u.single || last.set != s.lastStart.set || !r.began.After(last.began) || last.began.IsZero() || last.manager != r.m.name && !right {
-		return
-	}
-	if gap := r.began.Sub(last.at); gap < u.between {
-		s.blame("pace", "%s %s %s after the last start, of %s, and %s have to pass", r.m.name, r.text, gap, last.manager, u.between)
-	}
-}
-
-// started notes when the last start took effect: the time until the next one counts from there. No pass waits for a slow write.
-func (s *sim) started(r *request) {
-	if s.lastStart.of == r && !r.slow {
-		s.lastStart.at = s.w.now
-	}
 }
 
 func (s *sim) blameWave(u *ruling, format string, args ...any) {

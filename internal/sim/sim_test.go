@@ -244,7 +244,7 @@ func (s *sim) commit(r *request) (any, error) {
 	}
 	before := s.w.pod(r.action.pod)
 	value, err := r.commit()
-	if err == nil && r.write {
+	if r.took = err == nil; r.took && r.write {
 		s.excusing(r.m, func() { s.committed(r, before, value) })
 	}
 	return value, err
