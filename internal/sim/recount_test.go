@@ -201,10 +201,11 @@ func (k *knowledge) said(got numbers) bool {
 	return false
 }
 
-// recorded is whether the newest revision of a set is known, or one that it adopts.
+// recorded is whether the newest revision of a set is known, or one that it adopts: none that is being deleted. Until the newest one has been written, a stranger's revision may have the hash
+// of pods that were made from the one that is being deleted, so they are old for each manager, and for the native controller.
 func (k known) recorded(set *unstructured.Unstructured) bool {
 	for _, r := range k.revisions {
-		if owner := metav1.GetControllerOf(r); (owner == nil || owner.UID == set.GetUID()) && imageOfRevision(r) == imageOfSet(set) {
+		if owner := metav1.GetControllerOf(r); (owner == nil && r.DeletionTimestamp == nil || owner != nil && owner.UID == set.GetUID()) && imageOfRevision(r) == imageOfSet(set) {
 			return true
 		}
 	}
