@@ -90,11 +90,15 @@ func (s *sim) markOps(ops []op) []op {
 	return ops
 }
 
-// acceptMarks takes the marks of strangers for those of a manager: without a status of the policy, and with all pods of the newest revision, nothing distinguishes
-// a mark of that revision from the one that a manager writes when a rollout is complete.
+// acceptMarks takes the marks of strangers for those of a manager, where there is no status of the policy: that was deleted and made anew, or its status was lost. If all pods are of the newest
+// revision, nothing distinguishes a mark of that from the one that a manager writes when a rollout is complete. And a mark of another revision holds the newest one; as the status
+// names it from then on, it is the committed one, whoever wrote it.
 func (s *sim) acceptMarks(k known) {
+	target, elsewhere := k.target(), k.elsewhere()
 	for _, r := range k.revisions {
-		delete(s.forgedMarks, r.Annotations[everynode.Committed])
+		if is := target != nil && imageOfRevision(r) == imageOfRevision(target); !is || !elsewhere {
+			delete(s.forgedMarks, r.Annotations[everynode.Committed])
+		}
 	}
 }
 

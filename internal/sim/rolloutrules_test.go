@@ -91,7 +91,7 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 	if p == nil && !unread {
 		forged = nil // without a policy there is nothing that could confirm a mark
 	}
-	if p != nil && !m.rules.reported(p) && !k.elsewhere() {
+	if p != nil && !m.rules.reported(p) {
 		s.acceptMarks(k)
 	}
 	newest, committed := k.target(), k.committed(forged)
