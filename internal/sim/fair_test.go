@@ -128,6 +128,7 @@ const fairTime = 30 * time.Minute
 // too many of them, or longer than fairTime.
 func (s *sim) fair(rounds int) bool {
 	began := s.w.now
+	s.alerted = 0
 	for range rounds {
 		if s.w.now.Sub(began) > fairTime {
 			return false

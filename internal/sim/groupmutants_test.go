@@ -49,6 +49,15 @@ func undoMutants() []mutant {
 	}
 }
 
+// reasonMutants are wrong about for what a revision fails, and what holds it.
+func reasonMutants() []mutant {
+	return []mutant{
+		{"a reason for which a container waits is none", judgeFile, "!w.retried && p.Waiting&f.Waiting != 0", "w.retried && p.Waiting&f.Waiting != 0", "undo"},
+		{"a wave has no deadline", failureFile, "lacking && st.Rolled.Duration >= deadline", "lacking && st.Rolled.Duration < 0", "undo"},
+		{"alerts hold no update", "policy/analysis.go", "\tr.holdReleased(rollout.WaitAlerts)\n", "\t_ = rollout.WaitAlerts\n", "suspended"},
+	}
+}
+
 // withOf are the kinds of steps that a mutant needs which is about rollout policies; empty for others.
 func (m *mutant) withOf() string {
 	is := func(all []mutant) bool {
@@ -59,6 +68,8 @@ func (m *mutant) withOf() string {
 		return "rollouts," + alongsideRun
 	case is(groupMutants()):
 		return "rollouts,groups"
+	case is(reasonMutants()):
+		return "rollouts,undos,reasons"
 	case is(undoMutants()):
 		return "rollouts,undos"
 	case is(policyMutants()):

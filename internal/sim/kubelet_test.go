@@ -52,7 +52,9 @@ func (s *sim) podOps(ops []op, p *corev1.Pod) []op {
 	case runs(p) != imageOf(p):
 		add(10, "runs the new image", func(p *corev1.Pod) { s.renew(p) })
 	case !ready && gatesOpen(p) && works(p) && !s.isIll(p):
-		add(10, "gets ready", func(p *corev1.Pod) { s.setReady(p, true) })
+		add(10, "gets ready", func(p *corev1.Pod) { s.runAgain(p); s.setReady(p, true) })
+	case s.mayWait(p, ready):
+		add(5, "waits because of "+reasonOf(p), waitFor)
 	}
 	if restarting(p) && hasAgent(node) && !ended(p) {
 		add(5, "has its side restarted", func(p *corev1.Pod) { s.restartSide(p) })

@@ -31,7 +31,7 @@ const (
 )
 
 func mutants() []mutant {
-	return slices.Concat(coreMutants(), applyMutants(), fleetMutants(), controllerMutants(), hostileMutants(), slowMutants(), strangerMutants(), policyMutants(), groupMutants(), undoMutants(), alongsideMutants())
+	return slices.Concat(coreMutants(), applyMutants(), fleetMutants(), controllerMutants(), hostileMutants(), slowMutants(), strangerMutants(), policyMutants(), groupMutants(), undoMutants(), alongsideMutants(), reasonMutants())
 }
 
 func coreMutants() []mutant {

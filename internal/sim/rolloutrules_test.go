@@ -116,6 +116,8 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 		u.rule, u.all = "suspended", "the policy is suspended"
 	case u.rollout && len(p.Spec.Freezes) > 0:
 		u.rule, u.all = "suspended", "a freeze is active"
+	case u.rollout && p.Spec.BlockOnAlerts != nil && !m.provider.silent():
+		u.rule, u.all = "suspended", "it is not known that no alert is firing"
 	case u.rollout && outside(p, s.w.now):
 		u.rule, u.all = "suspended", "no window is open"
 	case u.rollout && failed(newest) && reportsFailure(p, target) && !retried(p, approvals, target):

@@ -87,6 +87,8 @@ func (c config) specOf() v1alpha1.RolloutPolicySpec {
 		case "group": // see group
 		case "undo", "anytime", "analysis":
 			undoOf(&spec, parts[0], value)
+		case "waiting", "late", "alerts":
+			reasonsOf(&spec, parts[0], value)
 		case "spread":
 			for i := range spec.Waves {
 				if w := &spec.Waves[i].Nodes; w.Count != nil || w.Percent != nil {

@@ -101,6 +101,9 @@ func configOf(seed uint64) (config, *rand.Rand) {
 	if cfg.undoes() {
 		cfg.rollout += anyUndo(rand.New(rand.NewPCG(seed, 9)))
 	}
+	if cfg.reasons() {
+		cfg.rollout += anyReasons(rand.New(rand.NewPCG(seed, 11)))
+	}
 	if cfg.grouped() {
 		cfg.rollout += ",group:" + oneOf(rand.New(rand.NewPCG(seed, 8)), "Node", "Zone", "Cluster")
 	}

@@ -85,6 +85,10 @@ type sim struct {
 	undoing bool
 	touched map[string]bool
 	earlier map[types.UID]bool
+	// undoBegan is when a user has set that image, and failed whether a manager has reported since that it has failed.
+	undoBegan time.Time
+	failed    bool
+	alerted   int // how often a provider has said at the end that no alert is firing
 	// retried is when a user last retried a revision at the end, and retries is how often.
 	retried time.Time
 	retries int

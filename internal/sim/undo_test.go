@@ -121,9 +121,10 @@ func (p *provider) providerOps(ops []op) []op {
 	if len(p.answers) >= mostAnswers {
 		return ops
 	}
+	ops = p.alertOps(ops)
 	for _, is := range []v1alpha1.Answer{v1alpha1.AnswerPass, v1alpha1.AnswerFail, v1alpha1.AnswerUnknown} {
-		if len(p.questions) > 0 {
-			ops = append(ops, op{words("the provider of %s says %s", p.m.name, is), 4, func() { p.answerTo(p.questions[0], is) }})
+		if i := slices.IndexFunc(p.questions, func(q rollouts.Question) bool { return !q.Alerts }); i >= 0 {
+			ops = append(ops, op{words("the provider of %s says %s", p.m.name, is), 4, func() { p.answerTo(p.questions[i], is) }})
 		}
 		if len(p.asked) > 1 {
 			ops = append(ops, op{words("the provider of %s says %s to what was asked at first", p.m.name, is), 1, func() { p.answerTo(p.asked[0], is) }})
@@ -141,7 +142,13 @@ const (
 
 // fairAnswer is that the provider says how it is: the image passes unless it is a bad one; nil if it has said so a short time ago, or often enough.
 func (p *provider) fairAnswer() *op {
+	if o := p.fairAlerts(); o != nil {
+		return o
+	}
 	for _, q := range p.questions {
+		if q.Alerts {
+			continue
+		}
 		lately := p.repeats[q] >= fairRepeats || p.m.s.ill != "" || p.m.s.w.now.Sub(p.at[q]) < fairPeriod
 		if p.m.running || p.last[q] == v1alpha1.AnswerPass && lately || len(p.answers) > 0 {
 			continue
@@ -213,6 +220,7 @@ func otherImage(set *unstructured.Unstructured) string {
 // judgeFailure looks at a failure that a manager reports while nothing is wrong but what was wrong before. Where webhooks are slow, a create may take longer than a
 // node has time to become available, and so may a restart in place on a node without an agent.
 func (s *sim) judgeFailure(m *manager, st *v1alpha1.SetStatus) {
+	s.judgeSoon(st)
 	if s.ill != "" && st != nil && st.Failure != nil && !s.cfg.with("slowness") && !s.cfg.with("restarts") {
 		s.blame("undo", "%s reports that %s has failed, while nothing is wrong but that no pod gets ready on %s, as before: %s", m.name, st.TargetRevision, s.ill, st.Failure.Message)
 	}
@@ -231,6 +239,7 @@ func (s *sim) lastUndo() {
 		spec.Waves, spec.Failure, spec.Undo, spec.Analyses = of.Waves, of.Failure, of.Undo, of.Analyses
 	})
 	s.note("a user sets the image v4-bad at the end")
+	s.undoBegan, s.failed = s.w.now, false
 	s.undoing, s.touched, s.earlier = true, map[string]bool{}, map[types.UID]bool{}
 	for _, p := range s.w.pods() {
 		s.earlier[p.UID] = strings.HasSuffix(imageOf(p), "bad")
