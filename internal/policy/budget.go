@@ -54,12 +54,14 @@ func (r *run) undoLimit() *rollout.Quantity {
 
 // idle reports whether a node uses up the budget of the set although nothing that the policy allows makes its pod available soon. In a rollout, these are nodes that wait for their
 // update because of a later wave, step or group than that of the active wave, nodes with the revision for which the active wave does not wait, and nodes without which the waves go on; in an undo, those that
-// are not ready, or on which the committed revision has had its time.
+// are not ready, or on which the committed revision has had its time; while the template describes the committed revision, those that have it and are stuck.
 func (r *run) idle(active place, i int) bool {
 	n := &r.s.Nodes[i]
 	switch {
 	case !r.charged(i):
 		return false
+	case r.atRest() && !r.undoing:
+		return (!r.standing[i].AwaitsUpdate || len(r.s.Nodes[i].Pods) == 0) && r.isStuck(i)
 	case !r.undoing:
 		waits := r.standing[i].AwaitsUpdate
 		return r.hasFailedOn(i) || r.isLeftOut(i) || waits && r.holds[i] != rollout.NotEvaluated && r.places[i] >= active || !waits && !r.ofWave(int(active), i)
@@ -70,6 +72,22 @@ func (r *run) idle(active place, i int) bool {
 	}
 	w := r.out.Watch.nodes[n.Name]
 	return (w.before || w.joined) && w.uid != "" && r.hadItsTime(i)
+}
+
+// isStuck reports whether the pod of a node becomes available only if somebody does something, as far as is known without spec.failure: a pod on a ready node has some time to start.
+func (r *run) isStuck(i int) bool {
+	n := &r.s.Nodes[i]
+	if !n.Ready || n.Obstacle() != "" {
+		return true
+	}
+	made := rollout.Time(0)
+	for k := range n.Pods {
+		if n.Pods[k].InPlace != rollout.InPlaceNone {
+			return false
+		}
+		made = max(made, n.Pods[k].Created)
+	}
+	return len(n.Pods) > 0 && !r.remains(youngPod-r.s.Now.Sub(made))
 }
 
 // usedUp returns how many idle nodes use up the budget of the set, and how many nodes it allows.
@@ -118,7 +136,7 @@ func (r *run) blockedByBudget(active place) {
 	waits := false
 	for i := 0; i < len(r.s.Nodes) && !waits; i++ {
 		turn := r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate
-		waits = turn && r.serves(i) && (r.undoing || r.ofWave(int(active), i))
+		waits = turn && r.serves(i) && (r.returning || r.ofWave(int(active), i))
 	}
 	if !waits {
 		return
@@ -128,7 +146,7 @@ func (r *run) blockedByBudget(active place) {
 		return
 	}
 	what := "No other update starts"
-	if r.undoing {
+	if r.returning {
 		what = "No other node returns"
 	}
 	limit, lack := "maxUnavailable", "no available pod"

@@ -68,6 +68,9 @@ func (r *run) settle() {
 	case !blocks(st, blockedWindow):
 		r.windowsOfUndo()
 	}
+	if r.returning && !r.undoing {
+		r.blockedByBudget(nowhere)
+	}
 	if st.Phase == v1alpha1.PhaseComplete {
 		r.foresee()
 	}
