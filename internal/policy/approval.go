@@ -53,7 +53,8 @@ func (r *run) stored(a *v1alpha1.RolloutApproval) bool {
 
 // counts reports whether an approval has an effect on the attempt that is active. Approve and Promote count when their state is stored, for one attempt. Reject and Undo
 // count at once, because they release nothing that the committed revision does not allow: a write that is
-// refused must not keep them from it. An Undo without an attempt was handled by an earlier version of the
+// refused must not keep them from it. A daemon set that was created again, or whose ControllerRevisions an account has deleted, can have a rollout with the number of an earlier one, so what
+// releases nodes must not be older than the rollout either. An Undo without an attempt was handled by an earlier version of the
 // manager, and has had its effect.
 func (r *run) counts(a *v1alpha1.RolloutApproval) bool {
 	switch a.Spec.Decision {
@@ -62,7 +63,7 @@ func (r *run) counts(a *v1alpha1.RolloutApproval) bool {
 	case v1alpha1.UndoRollout:
 		return r.judged(a) && a.Status.Attempt >= r.attempt || r.aboutTarget(a) && a.Status.State == ""
 	default:
-		return r.judged(a) && r.stored(a) && max(a.Status.Attempt, 1) == r.attempt
+		return r.judged(a) && r.stored(a) && max(a.Status.Attempt, 1) == r.attempt && !r.early(a)
 	}
 }
 
