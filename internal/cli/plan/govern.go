@@ -221,6 +221,7 @@ func (g *governor) approve(st *v1alpha1.SetStatus) bool {
 			given := v1alpha1.RolloutApproval{Spec: v1alpha1.RolloutApprovalSpec{
 				Policy: g.in.Policies[0].Name, Set: st.Name, Wave: w.Name, Revision: st.TargetRevision, Decision: v1alpha1.Approve,
 			}, Status: v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalValid, TargetNumber: st.TargetNumber, Attempt: st.Attempt}}
+			given.CreationTimestamp = metav1.NewTime(time.Unix(0, int64(g.in.Snapshot.Now)))
 			g.in.Approvals = append(slices.Clone(g.in.Approvals), given)
 			return true
 		}
