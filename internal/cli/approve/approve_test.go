@@ -208,6 +208,27 @@ func TestEarlierRolloutDoesNotCount(t *testing.T) {
 	}
 }
 
+// TestDecisionOfAFormerSetDoesNotCount: a daemon set that was created again may have a rollout with the number of an earlier one. A decision that is older than the rollout is no reason to refuse a new one.
+func TestDecisionOfAFormerSetDoesNotCount(t *testing.T) {
+	for created, refused := range map[string]bool{"2026-11-27T11:58:00Z": false, "2026-11-27T11:59:30Z": true, "2026-11-27T12:05:00Z": true} {
+		before := fakecluster.Object(t, "apiVersion: everynode.dev/v1alpha1\nkind: RolloutApproval\nmetadata: {name: before, namespace: default, creationTimestamp: \""+created+"\"}\n"+
+			"spec: {policy: agents, set: agent, wave: canary, revision: agent-7f, decision: Approve, by: john}\nstatus: {state: Valid, targetNumber: 2}\n")
+		of := policy(t, "WaitingForApproval", "WaitingForApproval")
+		sets, _, err := unstructured.NestedSlice(of.Object, "status", "sets")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets[0].(map[string]any)["startedAt"] = "2026-11-27T12:00:00Z" //nolint:forcetypeassert // the policy has it
+		if err := unstructured.SetNestedSlice(of.Object, sets, "status", "sets"); err != nil {
+			t.Fatal(err)
+		}
+		text := session(t, cluster(t, of, before), "approve agent")
+		if got := strings.Contains(text, "is already approved by john: rolloutapproval/before"); got != refused {
+			t.Errorf("created at %s: refused %t, want %t:\n%s", created, got, refused, text)
+		}
+	}
+}
+
 // The state of a decision that could not be written into it is in the status of the policy.
 func TestStateInThePolicy(t *testing.T) {
 	before := fakecluster.Object(t, "apiVersion: everynode.dev/v1alpha1\nkind: RolloutApproval\nmetadata: {name: before, namespace: default, uid: uid-before}\n"+

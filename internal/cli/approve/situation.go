@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -250,11 +251,17 @@ func (s *situation) another(a *v1alpha1.RolloutApproval) bool {
 	return a.Status.Step > 0 || a.Status.Domain != "" || s.deserted(a.Spec.Wave)
 }
 
-// valid reports whether the manager counts a decision for the active attempt. A rejection applies to all attempts.
+// valid reports whether the manager counts a decision for the active attempt. A rejection applies to all attempts. Any other decision is not older than the rollout, apart from clocks that differ.
 func (s *situation) valid(a *v1alpha1.RolloutApproval) bool {
+	if began := s.status.StartedAt; began != nil && a.CreationTimestamp.Add(clocksDiffer).Before(began.Time) && a.Spec.Decision != v1alpha1.Reject {
+		return false
+	}
 	return a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == s.status.TargetNumber &&
 		(a.Spec.Decision == v1alpha1.Reject || max(a.Status.Attempt, 1) == max(s.status.Attempt, 1))
 }
+
+// clocksDiffer is how much the clocks of the manager and of the API server may differ.
+const clocksDiffer = time.Minute
 
 // by names the user of a decision.
 func by(a *v1alpha1.RolloutApproval) string {
