@@ -97,8 +97,18 @@ func (in *Input) describes(target int, name string) bool {
 // describes reports whether the template is that of the revision with that name.
 func (r *run) describes(name string) bool { return r.in.describes(r.template, name) }
 
+// afterLast is the next number after that of the last rollout, if it was another one of this daemon set: another account can lower the numbers of revisions, and a decision about an earlier rollout
+// would count again. 0 if there is none.
+func (r *run) afterLast() int64 {
+	last := r.in.Last
+	if last == nil || last.UID == "" || last.UID != r.in.UID || r.describes(last.TargetRevision) || last.TargetNumber == math.MaxInt64 {
+		return 0
+	}
+	return last.TargetNumber + 1
+}
+
 // number identifies the rollout among those of its template: it is the number of the revision when the rollout began, or the one that it gets next, because a
-// revision of another template has a higher one.
+// revision of another template has a higher one, or the last rollout had.
 func (r *run) number() int64 {
 	if r.rollout == 0 {
 		r.rollout = r.revisionNumber()
@@ -107,6 +117,7 @@ func (r *run) number() int64 {
 				r.rollout = highest + 1
 			}
 		}
+		r.rollout = max(r.rollout, r.afterLast())
 	}
 	return r.rollout
 }

@@ -24,6 +24,7 @@ func mutants() []mutant {
 		{"a pod that has just started is the reason why no other node returns", "budget.go", "!r.remains(youngPod-r.s.Now.Sub(made))", "made != 0"},
 		{"a pod that cannot be created is no reason why no other node returns", "budget.go", "!n.Ready || n.Obstacle() != \"\"", "!n.Ready"},
 		{"an approval of a former daemon set counts", "approval.go", "== r.attempt && !r.early(a)", "== r.attempt"},
+		{"a rollout gets the number of an earlier one when numbers of revisions are lowered", "identity.go", "r.rollout = max(r.rollout, r.afterLast())", "_ = r.afterLast()"},
 		{"each zone begins a step of its own", "order.go", "return more >= 0", "return more >= -1"},
 		{"a zone of which no node is left lets the next one begin", "order.go", "if !known || last >= 0 && zones[last] >= was {", "if !known || last < len(zones) {"},
 		{"a user cannot go on without a zone that is gone", "order.go", "at == lost && !promoted.after(r.p.TopologyKey, lostZone) &&", "at == lost && lostZone != promoted.domain &&"},
