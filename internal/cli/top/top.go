@@ -112,7 +112,8 @@ func read(ctx context.Context, o *options.Options, clients *options.Clients, eve
 		return nil, err
 	}
 	for i := range cluster.Evaluations {
-		rows = append(rows, RowOf(&cluster.Evaluations[i]))
+		m := &cluster.Evaluations[i]
+		rows = append(rows, RowOf(m, m.Outcome()))
 	}
 	slices.SortStableFunc(rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Set, b.Set))
@@ -125,9 +126,8 @@ func rank(r Row) int {
 	return slices.Index([]inspect.State{inspect.Failed, inspect.Rolling, inspect.Finished}, r.State)
 }
 
-// RowOf returns the row of a set.
-func RowOf(m *inspect.Evaluation) Row {
-	outcome := m.Outcome()
+// RowOf returns the row of a set whose rollout has an outcome.
+func RowOf(m *inspect.Evaluation, outcome inspect.Outcome) Row {
 	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
 	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})
 	b := m.Plan.Budget

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	"everynode.dev/everynode/internal/cli/inspect"
+	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/cli/top"
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
@@ -168,5 +170,21 @@ func TestOwnersDecide(t *testing.T) {
 	}
 	if got := cluster.Out.String(); !strings.Contains(got, "up to owners   wait-node-owner 2") || !strings.Contains(got, "updated when the owners of the nodes upgrade them") {
 		t.Errorf("got\n%s", got)
+	}
+}
+
+// The outcome of a set is computed once for its row and for what else is made of it: a row has the one that it is given.
+func TestARowHasTheOutcomeThatItIsGiven(t *testing.T) {
+	cluster := fakecluster.New(t, objects(t)...)
+	set, err := resolver.Find(t.Context(), cluster.Options.Given, "ads/proxy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := inspect.At(t.Context(), cluster.Options, cluster.Options.Given, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := top.RowOf(m, inspect.Outcome{State: inspect.Failed, Why: "given"}); r.State != inspect.Failed || r.Why != "given" {
+		t.Errorf("the row is %s: %s", r.State, r.Why)
 	}
 }
