@@ -127,6 +127,12 @@ type Budget struct {
 	UsedByUpdate, UsedByOthers, UsedByUnreachable int
 }
 
+// Used is the number of charged nodes.
+func (b Budget) Used() int { return b.UsedByUpdate + b.UsedByOthers + b.UsedByUnreachable }
+
+// Exceeded reports whether more nodes are charged than the budget allows.
+func (b Budget) Exceeded() bool { return b.Used() > b.Limit }
+
 // Status holds the numbers of a DaemonSet status; each has the same meaning as in apps/v1.
 type Status struct {
 	Desired, Current, Misscheduled, Ready, Updated, Available, Unavailable int

@@ -31,7 +31,7 @@ export interface Head {
   desired: number; updated: number; available: number; ready: number; misscheduled: number; updatedAndAvailable: number; aside: number;
   budget: { limit: number; surge: boolean; usedByUpdate: number; usedByOthers: number; usedByUnreachable: number };
   waves?: { size: number; done: number; total: number }; secondsLeft?: number; waveNames?: string[];
-  verdicts?: { verdict: string; nodes: number }[];
+  verdicts?: { verdict: string; nodes: number }[]; budgetText: string; overBudget?: boolean;
   waits: { verdict: string; reason: string; notReady?: number; count: number; nodes: string[] }[];
   problems?: string[]; policy?: Policy; next: string; halt?: string; secondsWithoutProgress?: number; unread?: string; lost?: string;
   restarts: { new: number; old: number; newPods: number; oldPods: number };

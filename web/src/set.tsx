@@ -94,7 +94,7 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
 
 /** Summary is what one reads first: how far it is, what blocks it, and what comes next. */
 function Summary({ head, details, revisions, cells }: { head: Head; details?: Details; revisions: Revision[]; cells: number }) {
-  const r = head.restarts, used = head.budget.usedByUpdate + head.budget.usedByOthers + head.budget.usedByUnreachable;
+  const r = head.restarts;
   const images = revisions.find((x) => x.current)?.images || details?.containers.map((c) => c.image) || [];
   const more = cells - head.desired; // nodes that need no pod have a cell while one is there, as one that was cut off
   const replaced = revisions.filter((x) => !x.current && x.pods > 0);
@@ -109,8 +109,7 @@ function Summary({ head, details, revisions, cells }: { head: Head; details?: De
           <div key={x.name}><dt>Old revision, {x.pods} {x.pods === 1 ? "pod" : "pods"}</dt><dd><code>{x.hash}</code> {(x.images || []).map((i) => <code key={i}>{i}</code>)}</dd></div>
         ))}
         <div><dt>Nodes</dt><dd>{head.desired} need a pod, {head.updated} updated, {head.available} available{more > 0 ? `; ${more} more ${more === 1 ? "needs no new one, and has" : "need no new one, and have"} a pod, or had one` : ""}{head.aside ? `; ${head.aside} more ${head.aside === 1 ? "needs" : "need"} none` : ""}</dd></div>
-        <div><dt>Budget</dt><dd>{used} of {head.budget.limit} used{head.budget.surge ? " (surge)" : ""}
-          {head.budget.usedByUnreachable ? `, ${head.budget.usedByUnreachable} by nodes that are not ready` : ""}</dd></div>
+        <div><dt>Budget</dt><dd>{head.budgetText}{head.overBudget && <small> Nodes whose pod was not available before are updated in addition, and pods that fail later count too.</small>}</dd></div>
         <div><dt>Restarts</dt><dd>{r.new} in {r.newPods} new pods, {r.old} in {r.oldPods} old ones</dd></div>
         {head.policy && head.state === "rolling" && head.secondsLeft !== undefined && <div><dt>At this speed</dt><dd>about {span(head.secondsLeft)} left</dd></div>}
         {head.waves && !head.policy && <div><dt>Batches</dt><dd>{head.waves.done} of {head.waves.total}, of {head.waves.size} nodes</dd></div>}

@@ -26,6 +26,9 @@ type head struct {
 	Waits []waitRow `json:"waits"`
 	// WaveNames are the waves of the policy as it is now, to which the indexes of cells refer. The status of the policy may have others: its manager reports later.
 	WaveNames []string `json:"waveNames,omitempty"`
+	// BudgetText is the budget and its use, as status prints it. OverBudget reports whether more nodes use it than it has.
+	BudgetText string `json:"budgetText"`
+	OverBudget bool   `json:"overBudget,omitempty"`
 	// Aside is the number of nodes that need no pod and have none.
 	Aside    int      `json:"aside"`
 	Restarts restarts `json:"restarts"`
@@ -134,7 +137,7 @@ func (p *setPage) build(ctx context.Context) (*frame, error) {
 func (p *setPage) head(m *inspect.Evaluation, model view.Model) head {
 	h := head{
 		Report: m.Observe(model).Report(), Dialect: p.key.Dialect, Advanced: m.Set.Advanced(), Aside: model.Aside, Restarts: restartsOf(&m.Snapshot),
-		Waits: waitRows(&model), Unread: p.s.unread(), Lost: p.s.lost(),
+		BudgetText: view.BudgetText(model.Budget), OverBudget: model.Budget.Exceeded(), Waits: waitRows(&model), Unread: p.s.unread(), Lost: p.s.lost(),
 	}
 	h.Policy, h.WaveNames = m.Governance.Report(), waveNames(m)
 	if h.State == inspect.Rolling {

@@ -70,3 +70,12 @@ func TestConditionsOfThePolicy(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
+
+// The page shows the budget in the words of kubectl everynode status, also if more nodes use it than it has.
+func TestTheBudgetOfThePage(t *testing.T) {
+	var page message
+	open(t, fakecluster.New(t, roll().Objects(t)...)).read(http.MethodGet, "/api/set"+setQuery, "", &page)
+	if got := part[head](t, page, "head"); got.BudgetText != "3 nodes without an available pod; at most 2 may be" || !got.OverBudget {
+		t.Errorf("the budget: %q, exceeded: %t", got.BudgetText, got.OverBudget)
+	}
+}

@@ -130,11 +130,10 @@ func rank(r Row) int {
 func RowOf(m *inspect.Evaluation, outcome inspect.Outcome) Row {
 	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
 	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})
-	b := m.Plan.Budget
 	r := Row{
 		Namespace: m.Set.Namespace(), Set: m.Set.String(), State: outcome.State, Why: outcome.Why, Revision: model.Target,
 		Desired: model.Status.Desired, Updated: model.Status.Updated, Available: model.Status.Available, Done: model.Done,
-		BudgetUsed: b.UsedByUpdate + b.UsedByOthers + b.UsedByUnreachable, BudgetLimit: b.Limit, pace: pace,
+		BudgetUsed: m.Plan.Budget.Used(), BudgetLimit: m.Plan.Budget.Limit, pace: pace,
 	}
 	if pace.Known {
 		left := int(pace.Left.Seconds())

@@ -62,6 +62,9 @@ func frame(m Model, size Size, g glyphs) []line {
 func layout(m Model, size Size, g glyphs, longest int) []line {
 	lines := []line{fit(header(m), longest, g.more), fit(progressLine(m, g, longest), longest, g.more)}
 	var tail []line
+	if over := overBudget(m.Budget); over != "" {
+		tail = append(tail, line{{over, plain}})
+	}
 	for _, text := range m.Policy {
 		tail = append(tail, line{{printable(text), plain}})
 	}
@@ -113,7 +116,11 @@ func header(m Model) []line {
 // progressLine has the bar and the numbers, in parts like the header.
 func progressLine(m Model, g glyphs, longest int) []line {
 	numbers := []line{{{"  " + m.updated(), plain}}}
-	for _, text := range []string{", " + m.available(), m.batch(), ", " + m.budgetUsed(), m.budgetUsers()} {
+	budget, users := ", "+budgetUsed(m.Budget), budgetUsers(m.Budget, onNotReady)
+	if m.Budget.Exceeded() { // it has a line of its own
+		budget, users = "", ""
+	}
+	for _, text := range []string{", " + m.available(), m.batch(), budget, users} {
 		numbers = append(numbers, line{{text, plain}})
 	}
 	cells := clamp(longest/4, leastBarWidth, barWidth)

@@ -95,7 +95,7 @@ func (l *Lines) write(text string) error {
 
 // summary returns the line of a model without the parts that change only with time.
 func summary(m Model) string {
-	parts := append([]string{m.progress(), m.budget()}, kindNames(m.Counts)...)
+	parts := append([]string{m.progress(), BudgetText(m.Budget)}, kindNames(m.Counts)...)
 	var away []string
 	for _, cell := range m.Cells {
 		if cell.NotReady {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // Duration formats a duration for users: "0.4s", "12s", "1m05s", "2h03m".
@@ -54,26 +56,45 @@ func (m Model) updated() string {
 
 func (m Model) available() string { return fmt.Sprintf("%d available", m.Status.Available) }
 
-// budget returns the budget and its use: "4 of budget 6 used (2 on nodes not ready)". The use may exceed the budget:
-// nodes that fail, or have no pod yet, are counted without a decision. A terminating pod uses the budget, and may still
-// be available.
-func (m Model) budget() string { return m.budgetUsed() + m.budgetUsers() }
+// BudgetText returns the budget and its use: "4 of budget 6 used (2 on nodes not ready)". The use may exceed the budget:
+// nodes whose pod was not available before are updated in addition, and nodes that fail, or have no pod yet, are counted
+// without a decision. Then it is a sentence: "7 nodes without an available pod; at most 6 may be". A terminating pod uses
+// the budget, and may still be available.
+func BudgetText(b rollout.Budget) string {
+	if text := overBudget(b); text != "" {
+		return text
+	}
+	return budgetUsed(b) + budgetUsers(b, onNotReady)
+}
 
-func (m Model) budgetUsed() string {
-	b := m.Budget
+func budgetUsed(b rollout.Budget) string {
 	kind := "budget"
 	if b.Surge {
 		kind = "surge budget"
 	}
-	return fmt.Sprintf("%d of %s %d used", b.UsedByUpdate+b.UsedByOthers+b.UsedByUnreachable, kind, b.Limit)
+	return fmt.Sprintf("%d of %s %d used", b.Used(), kind, b.Limit)
 }
 
+// overBudget describes that more nodes use the budget than it has; empty if they do not.
+func overBudget(b rollout.Budget) string {
+	lack := "without an available pod"
+	if !b.Exceeded() {
+		return ""
+	}
+	if b.Surge {
+		lack = "with two pods, or none that is available"
+	}
+	return fmt.Sprintf("%s %s%s; at most %d may be", Plural(b.Used(), "node"), lack, budgetUsers(b, "of them not ready"), b.Limit)
+}
+
+// onNotReady is how budgetUsers names nodes that are not ready, if no nodes are named before.
+const onNotReady = "on nodes not ready"
+
 // budgetUsers returns what uses the budget other than the update: " (2 on nodes not ready)", or "".
-func (m Model) budgetUsers() string {
-	b := m.Budget
+func budgetUsers(b rollout.Budget, notReady string) string {
 	var why []string
 	if b.UsedByUnreachable > 0 {
-		why = append(why, fmt.Sprintf("%d on nodes not ready", b.UsedByUnreachable))
+		why = append(why, fmt.Sprintf("%d %s", b.UsedByUnreachable, notReady))
 	}
 	if b.UsedByOthers > 0 {
 		why = append(why, fmt.Sprintf("%d not by the update", b.UsedByOthers))
