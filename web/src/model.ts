@@ -43,6 +43,7 @@ export interface Condition { type: string; status: string; reason?: string; mess
 
 export interface Details {
   conditions: Condition[]; paused: boolean; partition?: string; selector?: string; hook?: boolean; policyText: string; containers: { name: string; image: string; init?: boolean }[];
+  eventsSay?: string;
   events: { type: string; reason: string; message: string; count: number; last: string }[];
   policy?: {
     suspend?: boolean;

@@ -82,6 +82,7 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
         <h2>Conditions</h2>
         <Conditions all={details.conditions} />
         <h2>Events</h2>
+        {details.eventsSay && <p class="hint">{details.eventsSay}</p>}
         {details.events.length === 0 ? <p class="empty">There are none.</p> : (
           <Table caption="Events" head={["Last", "Type", "Reason", "Message", "Count"]}>
             {details.events.map((e, i) => <tr key={i}><td>{ago(e.last)}</td><td>{e.type}</td><td>{e.reason}</td><td>{e.message}</td><td>{e.count}</td></tr>)}

@@ -45,6 +45,8 @@ type condition struct {
 type details struct {
 	Conditions []condition     `json:"conditions"`
 	Events     []inspect.Event `json:"events"`
+	// EventsSay is which events these are; empty if they are all.
+	EventsSay string `json:"eventsSay,omitempty"`
 	// Paused reports whether the set itself is paused, Containers are those of its template, and Partition is its partition.
 	Paused     bool        `json:"paused"`
 	Containers []container `json:"containers"`
@@ -87,8 +89,10 @@ func readDetails(ctx context.Context, s *server, m *inspect.Evaluation) *details
 		d.take(object.Object)
 	}
 	d.takePolicies(m)
-	if d.Events, err = inspect.Events(ctx, s.clients, m.Set, mostEvents); err != nil {
-		d.Events, d.Errors = []inspect.Event{}, append(d.Errors, err.Error())
+	if list, err := inspect.Events(ctx, s.clients, m.Set, mostEvents); err != nil {
+		d.Errors = append(d.Errors, err.Error())
+	} else {
+		d.Events, d.EventsSay = list.Events, list.String()
 	}
 	return d
 }

@@ -3,9 +3,12 @@
 package dashboard
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"everynode.dev/everynode/api/everynode"
@@ -77,5 +80,20 @@ func TestTheBudgetOfThePage(t *testing.T) {
 	open(t, fakecluster.New(t, roll().Objects(t)...)).read(http.MethodGet, "/api/set"+setQuery, "", &page)
 	if got := part[head](t, page, "head"); got.BudgetText != "3 nodes without an available pod; at most 2 may be" || !got.OverBudget {
 		t.Errorf("the budget: %q, exceeded: %t", got.BudgetText, got.OverBudget)
+	}
+}
+
+// The page reports that a set has more events than are shown.
+func TestTheEventsOfThePage(t *testing.T) {
+	objects := roll().Objects(t)
+	for i := range mostEvents + 1 {
+		objects = append(objects, &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("event-", i)}, InvolvedObject: corev1.ObjectReference{UID: roll().UID()}, Reason: "Test",
+		})
+	}
+	var page message
+	open(t, fakecluster.New(t, objects...)).read(http.MethodGet, "/api/set"+setQuery, "", &page)
+	if got := part[details](t, page, "details"); len(got.Events) != mostEvents || got.EventsSay != "The last 50 of 51." {
+		t.Errorf("%d events: %q", len(got.Events), got.EventsSay)
 	}
 }

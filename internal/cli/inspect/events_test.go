@@ -37,13 +37,28 @@ func TestEventsWithoutEnd(t *testing.T) {
 		}
 		return true, list, nil
 	})
-	events, err := Events(t.Context(), cluster.Options.Given, set, 50)
-	if err != nil || len(events) != 50 || pages != mostEventPages {
-		t.Fatalf("%d events of %d pages: %v", len(events), pages, err)
+	list, err := Events(t.Context(), cluster.Options.Given, set, 50)
+	if err != nil || len(list.Events) != 50 || pages != mostEventPages {
+		t.Fatalf("%d events of %d pages: %v", len(list.Events), pages, err)
 	}
-	for _, e := range events {
+	if says := list.String(); !strings.HasPrefix(says, "50 of 2000 or more: ") {
+		t.Errorf("it reports %q", says)
+	}
+	for _, e := range list.Events {
 		if n := utf8.RuneCountInString(e.Message); n > longestMessage || !strings.HasSuffix(e.Message, "é...") {
 			t.Fatalf("a message has %d characters", n)
+		}
+	}
+}
+
+// Which of the events are shown is reported, unless these are all.
+func TestWhichEventsAreShown(t *testing.T) {
+	for want, l := range map[string]EventList{
+		"":                    {Events: make([]Event, 50), Read: 50},
+		"The last 50 of 312.": {Events: make([]Event, 50), Read: 312},
+	} {
+		if got := l.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -59,7 +59,7 @@ type About struct {
 // are none.
 func Warnings(ctx context.Context, o *options.Options, c *options.Clients, about About) []Warning {
 	set, node := about.Set, about.Node
-	list, err := eventsAbout(ctx, c, set, fields.Set{"type": corev1.EventTypeWarning})
+	list, _, err := eventsAbout(ctx, c, set, fields.Set{"type": corev1.EventTypeWarning})
 	if err != nil {
 		return nil
 	}
@@ -94,11 +94,18 @@ type Event struct {
 	Last    time.Time `json:"last"`
 }
 
-// Events returns the newest events about a set, newest first, at most that many.
-func Events(ctx context.Context, c *options.Clients, set *resolver.Set, most int) ([]Event, error) {
-	list, err := eventsAbout(ctx, c, set, fields.Set{})
+// EventList has the newest events about a set, newest first. Read is how many were read to find them; More reports whether there are others that were not read, of which some may be newer.
+type EventList struct {
+	Events []Event
+	Read   int
+	More   bool
+}
+
+// Events returns the newest events about a set, at most that many.
+func Events(ctx context.Context, c *options.Clients, set *resolver.Set, most int) (EventList, error) {
+	list, more, err := eventsAbout(ctx, c, set, fields.Set{})
 	if err != nil {
-		return nil, err
+		return EventList{}, err
 	}
 	events := []Event{}
 	for i := range list {
@@ -106,7 +113,19 @@ func Events(ctx context.Context, c *options.Clients, set *resolver.Set, most int
 		events = append(events, Event{Type: e.Type, Reason: e.Reason, Message: e.Message, Count: occurrences(e), Last: lastSeen(e)})
 	}
 	slices.SortStableFunc(events, func(a, b Event) int { return b.Last.Compare(a.Last) })
-	return events[:min(len(events), most)], nil
+	return EventList{Events: events[:min(len(events), most)], Read: len(events), More: more}, nil
+}
+
+// String describes which events the list has, if it does not have all: "The last 50 of 312."
+func (l EventList) String() string {
+	switch {
+	case l.More:
+		return fmt.Sprintf("%d of %d or more: the API server lists too many to read all of them, so there may be newer ones.", len(l.Events), l.Read)
+	case len(l.Events) < l.Read:
+		return fmt.Sprintf("The last %d of %d.", len(l.Events), l.Read)
+	default:
+		return ""
+	}
 }
 
 const (
@@ -117,16 +136,15 @@ const (
 	longestMessage = 1024
 )
 
-// eventsAbout lists the events about a set that a selector of fields selects, as far as there are not too many, with messages that are not too long.
-func eventsAbout(ctx context.Context, c *options.Clients, set *resolver.Set, selector fields.Set) ([]corev1.Event, error) {
+// eventsAbout lists the events about a set that a selector of fields selects, with messages that are not too long. more reports whether there are too many to read all of them.
+func eventsAbout(ctx context.Context, c *options.Clients, set *resolver.Set, selector fields.Set) (all []corev1.Event, more bool, err error) {
 	uid := set.Object.GetUID()
 	selector["involvedObject.uid"] = string(uid)
 	how := metav1.ListOptions{FieldSelector: selector.String(), Limit: eventsPage}
-	var all []corev1.Event
 	for range mostEventPages {
 		list, err := c.Kubernetes.CoreV1().Events(set.Namespace()).List(ctx, how)
 		if err != nil {
-			return nil, options.Explain(err, options.Request{Verb: "list", Resource: corev1.Resource("events"), Namespace: set.Namespace()})
+			return nil, false, options.Explain(err, options.Request{Verb: "list", Resource: corev1.Resource("events"), Namespace: set.Namespace()})
 		}
 		for i := range list.Items {
 			if e := &list.Items[i]; e.InvolvedObject.UID == uid {
@@ -138,7 +156,7 @@ func eventsAbout(ctx context.Context, c *options.Clients, set *resolver.Set, sel
 			break
 		}
 	}
-	return all, nil
+	return all, how.Continue != "", nil
 }
 
 func occurrences(e *corev1.Event) int32 {
