@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 	corev1 "k8s.io/api/core/v1"
 
@@ -59,7 +58,7 @@ func TestActions(t *testing.T) {
 	s.Apply(strings.Replace(advancedSet(s), `"spec": {`, `"spec": {"lifecycle": {"preDelete": {"labelsHandler": {"hold": "yes"}}},`, 1))
 	defer s.Apply(onePolicy(s))()
 	d := start(t, s)
-	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("the set at rest", firstSet(d.url), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	of := " -n " + s.Name + onPlane + " ads/" + set
 	b.acts("partition", "50%", "partition set to 50%", "kubectl everynode partition"+of+" 50%")
 	b.acts("canary", "dashboard-canary=yes", "canary on nodes that match dashboard-canary=yes", "kubectl everynode canary"+of+" dashboard-canary=yes")
@@ -96,7 +95,7 @@ func TestForesightOfAPolicy(t *testing.T) {
 	s.Apply(advancedSet(s))
 	defer s.Apply(onePolicy(s))()
 	d := start(t, s)
-	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("the set at rest", firstSet(d.url), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	const selector = ".foresight label:nth-of-type(3) input"
 	b.Does("a plan for a canary", chrome.Press(chrome.Find(".foresight summary")), chrome.Enter(".foresight input.wide", harness.Image2), chrome.Enter(selector, "dashboard-canary=yes"),
 		chrome.Press(chrome.Find(".foresight button[type=submit]")), chrome.Until(`(document.querySelector("[data-plan]")?.innerText || "").includes("1 recreate, 5 wait")`),
@@ -152,7 +151,7 @@ func TestAFailedVersionIsUndone(t *testing.T) {
 		"waves": [{"name": "canary", "nodes": {"count": 2}}, {"name": "rest", "nodes": {"percent": 100}}],
 		"failure": {"nodeDeadline": "2m", "waitingReasons": ["ImagePullBackOff"], "action": "Undo"}}}`, s.Name, set))()
 	d := start(t, s)
-	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"),
+	b.Does("the set at rest", firstSet(d.url), chrome.Until(chrome.Count(".cell.g1")+" === 6"),
 		chrome.Until(`document.body.innerText.includes("Waves of rolloutpolicy/waves")`))
 	s.Update(set, harness.WithImage(harness.BrokenImage))
 	b.Does("the failure", chrome.Until(`document.querySelector(".summary").innerText.includes("The revision has failed: Wave canary failed")`),
@@ -179,7 +178,7 @@ func TestCutNodes(t *testing.T) {
 	s := shared.Cluster(t).Space(t, nodes)
 	s.Run(set, harness.WithBudget("1", "0"))
 	d := start(t, s)
-	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("the set at rest", firstSet(d.url), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	defer func() {
 		for _, node := range s.Nodes[:2] {
 			s.HealNode(node)

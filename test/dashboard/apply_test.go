@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	downloads "github.com/chromedp/cdproto/browser"
-	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,7 +85,7 @@ func TestApplyThePlan(t *testing.T) {
 	s := shared.Cluster(t).Space(t, nodes)
 	s.Apply(advancedSet(s))
 	d := start(t, s)
-	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("the set at rest", firstSet(d.url), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	b.Does("a plan", chrome.Press(chrome.Find(".foresight summary")), chromedp.WaitVisible(".foresight input.wide"),
 		chrome.Enter(".foresight input.wide", harness.Image2), chrome.Enter(".foresight input:not(.wide)", "2"), chrome.Press(chrome.Find(".foresight button[type=submit]")),
 		chrome.Until(`(document.querySelector("[data-plan]")?.innerText || "").includes("4 recreate, 2 wait")`))

@@ -155,7 +155,7 @@ func TestApproval(t *testing.T) {
 		"targets": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": %q}],
 		"waves": [{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "rest", "nodes": {"percent": 100}}]}}`, s.Name, set))()
 	d := start(t, s)
-	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"),
+	b.Does("the set at rest", firstSet(d.url), chrome.Until(chrome.Count(".cell.g1")+" === 6"),
 		chrome.Until(`document.body.innerText.includes("Waves of rolloutpolicy/waves")`))
 	s.Update(set, harness.WithImage(harness.Image2))
 	b.Does("the canary, which waits", chrome.Until(`document.querySelector(".waves")?.innerText.includes("needs an approval, waits")`), chrome.Until(chrome.Count(".cell.g1")+" === 2"),

@@ -17,9 +17,7 @@ func TestTheClusterIsNamed(t *testing.T) {
 	b := browse(t)
 	cluster := fakecluster.New(t, fakecluster.Roll{Name: set, Advanced: true, Letters: "uuo"}.Objects(t)...)
 	*cluster.Options.ConfigFlags.Context = "staging"
-	watched := cluster.Watched("pods")
-	address := serve(t.Context(), t, cluster)
-	<-watched
+	address := served(t, cluster)
 	named := chrome.Until(shows("header.top", "cluster staging") + ` && document.title.endsWith("staging · Everynode")`)
 	b.Does("the list", log.Enable(), chromedp.Navigate(address), chrome.Until(chrome.Count("table.sets tbody tr")+" === 1"), named)
 	b.Does("a set", chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell")+" === 3"), named)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 
 	"everynode.dev/everynode/internal/testing/fakecluster"
@@ -32,7 +31,7 @@ func sends(count, last string) chromedp.Action {
 func TestWhatIsConfirmedWasTried(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuu", set)
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 3"), chromedp.Evaluate(answering, nil))
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 3"), chromedp.Evaluate(answering, nil))
 	b.Does("a trial", chrome.Press(chrome.Named(".actions > button", "partition")), chrome.Enter("dialog input", "90%"), chrome.Press(chrome.Find("dialog button[type=submit]")), sends("1", `[true, ["90%"], []]`))
 	var late int
 	b.Does("another value, and then the answer", chrome.Enter("dialog input", "0"), chromedp.Evaluate(`answers[0]({line: "kubectl", output: "partition set to 90%"})`, nil), chromedp.Sleep(time.Second/2),
@@ -51,7 +50,7 @@ func TestWhatIsConfirmedIsExact(t *testing.T) {
 	cluster, address := imagine(t, "uuo", set)
 	governed(t, cluster, `{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}`, `"phase": "WaitingForApproval", "wave": "canary", "next": {"action": "Approve"}, "waves": [
 		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "WaitingForApproval"}]`)
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(shows("main", "Waves of rolloutpolicy/waves")), chromedp.Evaluate(answering, nil))
+	b.Does("a set", firstSet(address), chrome.Until(shows("main", "Waves of rolloutpolicy/waves")), chromedp.Evaluate(answering, nil))
 	b.Does("an undo", chrome.Press(chrome.Named(".actions > button", "undo")), sends("1", `[true, [], []]`),
 		chromedp.Evaluate(`answers[0]({line: "kubectl everynode undo --to-revision=1 --dry-run=server", output: "back to revision 1", exact: {"to-revision": "1"}})`, nil),
 		chrome.Until(shows("dialog .line code", "kubectl everynode undo --to-revision=1")), chrome.Press(chrome.Find("dialog button.main")), sends("2", `[false, [], [["to-revision", "1"]]]`),
@@ -70,7 +69,7 @@ func TestADecisionAfterNodesAreGone(t *testing.T) {
 	cluster, address := imagine(t, "uuo", set)
 	governed(t, cluster, `{"name": "canary", "nodes": {"count": 2}}`, `"phase": "Stalled", "wave": "canary", "blocking": [{"reason": "NodesGone", "message": "No node shows that the revision works: decide with the decision Promote."}], "waves": [
 		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "Rolling"}]`)
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(shows(".blocking", "with the decision Promote")),
+	b.Does("a set", firstSet(address), chrome.Until(shows(".blocking", "with the decision Promote")),
 		chrome.Until(`["promote", "reject"].every((verb) => [...document.querySelectorAll(".actions > button")].some((e) => e.innerText === verb))`))
 	b.Quiet()
 }
@@ -84,10 +83,8 @@ func TestAnEstimateOfAnEarlierPhase(t *testing.T) {
 	const waves = `{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}`
 	governed(t, cluster, waves, `"phase": "WaitingForApproval", "wave": "canary", "next": {"action": "Approve"}, "waves": [
 		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "WaitingForApproval"}, {"name": "remaining", "nodes": 1, "phase": "Pending"}]`)
-	watched := cluster.Watched("pods")
-	address := serve(t.Context(), t, cluster)
-	<-watched
-	b.Does("an estimate", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Named("section button", "Estimate the times")),
+	address := served(t, cluster)
+	b.Does("an estimate", firstSet(address), chrome.Press(chrome.Named("section button", "Estimate the times")),
 		chrome.Until(shows("[data-estimate]", "estimate: ")), chrome.Until(chrome.Count(".timeline .part.planned")+" > 0"))
 	governed(t, cluster, waves, `"phase": "Rolling", "wave": "remaining", "waves": [
 		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "Passed"}, {"name": "remaining", "nodes": 1, "phase": "Rolling"}]`)
@@ -101,7 +98,7 @@ func TestWhatAnActionDoesToNodes(t *testing.T) {
 	cluster, address := imagine(t, "uuo", set)
 	governed(t, cluster, `{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}`, `"phase": "WaitingForApproval", "wave": "canary", "next": {"action": "Approve"}, "waves": [
 		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "WaitingForApproval"}, {"name": "remaining", "nodes": 1, "updated": 0, "available": 0, "phase": "Pending"}]`)
-	b.Does("the actions", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(shows(".actions .use", "It waits for a user: approve or reject.")),
+	b.Does("the actions", firstSet(address), chrome.Until(shows(".actions .use", "It waits for a user: approve or reject.")),
 		chrome.Until(chrome.Named(".actions > button", "promote")+".disabled"), chrome.Until(`document.querySelector(".denied li")?.textContent === "promote: no wave soaks now"`))
 	b.Does("an approval", chrome.Press(chrome.Named(".actions > button", "approve")), chrome.Until(`/^1 node of the wave remaining can begin, at most \d+ nodes? at a time\.$/.test(document.querySelector("dialog [data-effect]")?.innerText)`))
 	b.accessible("an approval")
@@ -114,7 +111,7 @@ func TestWhatAnActionDoesToNodes(t *testing.T) {
 func TestWhatAPlanDoesToNodes(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuuuuu", set)
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	b.Does("a plan without an edit", chrome.Press(chrome.Find(".foresight summary")), chrome.Press(chrome.Find(".foresight button[type=submit]")),
 		chrome.Until(shows("[data-plan]", "there is nothing to apply")), chrome.Until(chrome.Find("[data-plan] button.main")+".disabled"))
 	b.Does("another image", chrome.Enter(".foresight input.wide", "registry.example/agent:3"), chrome.Press(chrome.Find(".foresight button[type=submit]")), chrome.Press(chrome.Find("[data-plan] button.main")),
@@ -130,7 +127,7 @@ func TestTheTimelineOfWaves(t *testing.T) {
 		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "WaitingForApproval", "rollingSince": "2026-03-01T00:00:00Z", "completedAt": "2026-03-01T00:10:00Z", "waitingSince": "2026-03-01T00:15:00Z"},
 		{"name": "remaining", "nodes": 1, "updated": 0, "available": 0, "phase": "Pending"}]`)
 	parts := `[...document.querySelectorAll(".timeline .part")].map((e) => e.className.replace("part ", "")).join() === "rolled,soak,approval"`
-	b.Does("the waves", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(parts),
+	b.Does("the waves", firstSet(address), chrome.Until(parts),
 		chrome.Until(`((p) => p.every((e, i) => i === 0 || parseFloat(e.style.left) >= parseFloat(p[i - 1].style.left)))([...document.querySelectorAll(".timeline .part")])`),
 		chrome.Until(`document.querySelector(".timeline .part.soak").title === "canary: it soaks, 2026-03-01 00:10:00 UTC to 2026-03-01 00:15:00 UTC"`))
 	b.accessible("a timeline")

@@ -7,9 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/chromedp"
-
 	"everynode.dev/everynode/test/chrome"
 	"everynode.dev/everynode/test/harness"
 )
@@ -59,7 +56,7 @@ func TestDecisionsAboutARollout(t *testing.T) {
 		"waves": [{"name": "canary", "nodes": {"count": 2}, "soak": "10h"}, {"name": "rest", "nodes": {"percent": 100}}],
 		"failure": {"nodeDeadline": "2m", "waitingReasons": ["ImagePullBackOff"], "action": "Pause"}}}`, s.Name, set))()
 	d := start(t, s)
-	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"),
+	b.Does("the set at rest", firstSet(d.url), chrome.Until(chrome.Count(".cell.g1")+" === 6"),
 		chrome.Until(shows("main", "Waves of rolloutpolicy/waves")))
 	soaks := chrome.Until(shows(".waves li.active", "Soaking") + " && " + chrome.Count(".cell.g1") + " === 2")
 	s.Update(set, harness.WithImage(harness.Image2))

@@ -5,9 +5,6 @@ package dashboard
 import (
 	"testing"
 
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/chromedp"
-
 	"everynode.dev/everynode/internal/testing/fakecluster"
 	"everynode.dev/everynode/test/chrome"
 )
@@ -21,11 +18,9 @@ func TestWhatARestartDoesToNodes(t *testing.T) {
 		b := browse(t)
 		strategy := map[string]any{"updateStrategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": rolling}}
 		cluster := fakecluster.New(t, fakecluster.Roll{Name: set, Advanced: true, Letters: "uuu", Spec: strategy}.Objects(t)...)
-		watched := cluster.Watched("pods")
-		address := serve(t.Context(), t, cluster)
-		<-watched
+		address := served(t, cluster)
 		restart := chrome.Named(".actions > button", "restart")
-		b.Does(says, log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Find(".foresight summary")), chrome.Until(restart+" && !"+restart+".disabled"),
+		b.Does(says, firstSet(address), chrome.Until(chrome.Find(".foresight summary")), chrome.Until(restart+" && !"+restart+".disabled"),
 			chrome.Until(chrome.Count(".foresight input")+" > 1"), chrome.Press(restart), chrome.Until(`document.querySelector("[data-effect]")?.innerText === "`+says+`"`))
 		b.Quiet()
 	}

@@ -35,10 +35,7 @@ func imagine(t *testing.T, letters string, names ...string) (cluster *fakecluste
 		objects = append(append(append(objects, r.Pods()...), r.Revisions(t)...), r.Object())
 	}
 	cluster = fakecluster.New(t, objects...)
-	watched := cluster.Watched("pods")
-	address = serve(t.Context(), t, cluster)
-	<-watched
-	return cluster, address
+	return cluster, served(t, cluster)
 }
 
 // silence lets the first stream of a set stop after its first message, as if the connection were broken and nothing had closed it, and makes long waits short.
@@ -119,7 +116,7 @@ func TestLargePolicies(t *testing.T) {
 			bytes, chrome.Find(".foresight textarea")), nil)
 	}
 	plan := chrome.Press(chrome.Find(".foresight button[type=submit]"))
-	b.Does("the editor", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Find(".foresight summary")),
+	b.Does("the editor", firstSet(address), chrome.Press(chrome.Find(".foresight summary")),
 		chrome.Press(chrome.Find(".foresight input[type=checkbox]")), chrome.Until(`document.querySelector(".foresight textarea").value.includes("spec:")`))
 	b.Does("a large policy", grow(100_000), plan, chrome.Until(`(document.querySelector("[data-plan]")?.innerText || "").includes("This is a plan")`))
 	b.Does("one that is too large", grow(2<<20), plan, chrome.Until(`document.querySelector(".foresight [role=alert]")?.innerText.startsWith("Rollout policy: it has 2")`))
@@ -195,7 +192,7 @@ func TestWhatAUserMayNotDo(t *testing.T) {
 	cluster, address := imagine(t, "oou", set)
 	cluster.Denied = true
 	const actions = `[...document.querySelectorAll(".actions[aria-label=Actions] > button")]`
-	b.Does("the actions", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(actions+".length > 5 && "+actions+".every((e) => e.disabled)"),
+	b.Does("the actions", firstSet(address), chrome.Until(actions+".length > 5 && "+actions+".every((e) => e.disabled)"),
 		chrome.Until(actions+`.every((e) => e.title.startsWith("You may not do that: ") && e.title.includes('"patch" on "daemonsets.apps.kruise.io"'))`),
 		chrome.Until(`document.querySelector(".denied").textContent.includes('"patch" on "daemonsets.apps.kruise.io"')`), chrome.Until(`[...document.querySelectorAll("td button")].some((e) => e.innerText === "undo to 1" && e.disabled && e.title.includes("daemonsets.apps.kruise.io"))`))
 	b.accessible("what a user may not do")
@@ -282,7 +279,7 @@ func TestTwoUsers(t *testing.T) {
 	other := b.On(t)
 	other.Ctx = ctx
 	pause := chrome.Named(".actions > button", "pause")
-	b.Does("a user who may do everything", log.Enable(), chromedp.Navigate(mine), chrome.Press(chrome.Find("table.sets a")), chrome.Until(pause+" && !"+pause+".disabled"), chrome.Until(chrome.Count(".cell")+" === 3"))
+	b.Does("a user who may do everything", firstSet(mine), chrome.Until(pause+" && !"+pause+".disabled"), chrome.Until(chrome.Count(".cell")+" === 3"))
 	other.Does("one who may only look", chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell")+" === 2"),
 		chrome.Until(pause+`?.disabled && `+pause+`.title.startsWith("You may not do that: ")`))
 	b.Does("the first one, after the other has a session", page.BringToFront(), chromedp.Reload(), chrome.Until(pause+" && !"+pause+".disabled"), chrome.Until(chrome.Count(".cell")+" === 3"),

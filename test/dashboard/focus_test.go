@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -17,7 +16,7 @@ import (
 func TestTheFocusIsNotCovered(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, strings.Repeat("u", 1500), set)
-	b.Does("a panel", log.Enable(), chromedp.EmulateViewport(700, 700), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 1500"),
+	b.Does("a panel", chromedp.EmulateViewport(700, 700), firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 1500"),
 		chrome.Press(chrome.Find(".cell[data-node=node-1]")), chrome.Until(shows(".panel.node h3", "node-1")))
 	uncovered := `((cell, panel, legend) => cell.bottom <= panel.top && cell.top >= legend.bottom)(document.activeElement.getBoundingClientRect(), ` + chrome.Find(".panel.node") + `.getBoundingClientRect(), ` + chrome.Find(".steer") + `.getBoundingClientRect())`
 	cell := func(node string) string {

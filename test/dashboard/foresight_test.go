@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -48,7 +47,7 @@ func labelled(node, text string) string {
 func TestTimesAfterAnApproval(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuuuuu", set)
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	b.foresees(inWaves(`{"name": "canary", "nodes": {"count": 2}, "soak": "10m", "after": [{"type": "Approval"}]}, {"name": "rest", "nodes": {"percent": 100}}`))
 	b.Does("the waves", chrome.Until(shows("[data-plan]", "wave canary: 2 nodes, starts at once, ends after 1")), chrome.Until(shows("[data-plan]", "then needs an approval")),
 		chrome.Until(shows("[data-plan]", "wave rest: 4 nodes, starts after the approval of canary, ends ")), chrome.Until(shows("[data-plan]", " and the time until approvals, at most 2 nodes at once")))
@@ -84,7 +83,7 @@ func TestTimesAfterAnApproval(t *testing.T) {
 func TestWavesOfAPlan(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuuuuu", set)
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	b.foresees("")
 	b.Does("batches", chrome.Until(shows("[data-plan]", ", 3 batches, at most 2 nodes at once")), chrome.Until(chrome.Count(".foresight li")+" === 0"))
 	b.Does("the policy", chrome.Press(chrome.Find(".foresight input[type=checkbox]")), chrome.Enter(".foresight textarea", inWaves(`{"name": "all", "nodes": {"percent": 100}, "soak": "1h"}`)),
@@ -100,7 +99,7 @@ const accepts = `window.fetch = ((send) => async (path, how) => String(path) ===
 func TestAPlanWithoutUpdates(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuuuuu", set)
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	b.Does("a plan", chrome.Press(chrome.Find(".foresight summary")), chrome.Enter(".foresight input:not(.wide)", "2"), chrome.Press(chrome.Find(".foresight button[type=submit]")),
 		chrome.Until(shows("[data-plan]", "6 leave")))
 	b.Does("applied", chromedp.Evaluate(accepts, nil), chrome.Press(chrome.Find("[data-plan] button.main")), chromedp.WaitVisible("dialog[open] pre"), chrome.Press(chrome.Find("dialog button.main")),
@@ -117,7 +116,7 @@ func TestAPlanWithoutUpdates(t *testing.T) {
 func TestANodeOfAPlan(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuuuun", set)
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 5"))
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 5"))
 	b.foresees(inWaves(`{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "rest", "nodes": {"percent": 100}}`))
 	b.Does("the legend", chrome.Until(shows("ul.legend", "recreate 5")), chrome.Until(`[...document.querySelectorAll("ul.legend .mark.g5")].some((e) => e.innerText === "R")`))
 	b.Does("a node", chrome.Press(`[...document.querySelectorAll(".cell")].find((c) => c.getAttribute("aria-label").includes("wave rest"))`),
@@ -133,7 +132,7 @@ func TestANodeOfAPlan(t *testing.T) {
 func TestAPlanWithAWindow(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuuuuu", set)
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	opens := fakecluster.Now().UTC().Add(2 * time.Hour)
 	b.foresees(inWaves(fmt.Sprintf(`{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "rest", "nodes": {"percent": 100}}], "windows": [{"schedule": "%d %d * * *", "duration": "8h"}`,
 		opens.Minute(), opens.Hour())))
@@ -152,7 +151,7 @@ func TestAPlanWithAWindow(t *testing.T) {
 func TestTimesOfAllWavesAfterAnApproval(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuuuuu", set)
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	b.foresees(inWaves(`{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "half", "nodes": {"count": 2}, "soak": "10m"}, {"name": "rest", "nodes": {"percent": 100}}`))
 	b.Does("the waves", chrome.Until(`/wave half: 2 nodes, starts after the approval of canary, ends 1\dm after the approval of canary/.test(`+chrome.Find("[data-plan]")+`.innerText)`),
 		chrome.Until(`/wave rest: 2 nodes, starts 1\dm after the approval of canary, ends 1\dm after the approval of canary/.test(`+chrome.Find("[data-plan]")+`.innerText)`))
@@ -199,7 +198,7 @@ func choose(value string) chromedp.Action {
 func TestAPlanByWave(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuuuuu", set)
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	b.foresees(inWaves(`{"name": "zero", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "half", "nodes": {"count": 3}}, {"name": "rest", "nodes": {"percent": 100}}`))
 	b.Does("by wave", choose("wave"), chrome.Until(groupHeadings+` === "zero 2,half 3,rest 1"`))
 	b.Does("without the plan", chrome.Press(chrome.Named(".foresight button", "Back to now")), chrome.Until(groupHeadings+` === ""`))

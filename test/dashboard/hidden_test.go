@@ -5,7 +5,6 @@ package dashboard
 import (
 	"testing"
 
-	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,10 +22,8 @@ func TestHiddenCharacters(t *testing.T) {
 		}
 	}
 	cluster := fakecluster.New(t, objects...)
-	watched := cluster.Watched("pods")
-	address := serve(t.Context(), t, cluster)
-	<-watched
-	b.Does("the image of a pod", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Find(".cell")),
+	address := served(t, cluster)
+	b.Does("the image of a pod", firstSet(address), chrome.Press(chrome.Find(".cell")),
 		chrome.Until(`document.querySelector(".panel td code")?.textContent === "registry.example/a\\u001b[2J\\u0008\\u000db\\u007f\\u009b\\u202ec\\u001b\\b:1"`))
 	b.Quiet()
 }
@@ -43,7 +40,7 @@ window.fetch = ((send) => async (path, how) => {
 func TestTheLineAfterAnError(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuu", set)
-	b.Does("an action", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 3"), chromedp.Evaluate(refuses, nil),
+	b.Does("an action", firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 3"), chromedp.Evaluate(refuses, nil),
 		chrome.Press(chrome.Named(".actions > button", "pause")), chrome.Until(shows("dialog pre", "paused")), chrome.Press(chrome.Find("dialog button.main")),
 		chrome.Until(shows("dialog [role=alert]", "the connection was cut")))
 	b.Does("its line", chrome.Until(`document.querySelector("dialog .line code")?.innerText === "kubectl everynode pause ads/agent"`))

@@ -5,7 +5,6 @@ package dashboard
 import (
 	"testing"
 
-	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 
 	"everynode.dev/everynode/internal/testing/fakecluster"
@@ -23,11 +22,9 @@ func TestTheImageOfAnInitContainer(t *testing.T) {
 	template["spec"] = map[string]any{"containers": list("agent"), "initContainers": list("prepare")}
 	r.Spec = map[string]any{"template": template}
 	cluster := fakecluster.New(t, r.Objects(t)...)
-	watched := cluster.Watched("pods")
-	address := serve(t.Context(), t, cluster)
-	<-watched
+	address := served(t, cluster)
 	const second = ".foresight label:nth-of-type(2)"
-	b.Does("the form", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Find(".foresight summary")), chromedp.Evaluate(answering, nil),
+	b.Does("the form", firstSet(address), chrome.Press(chrome.Find(".foresight summary")), chromedp.Evaluate(answering, nil),
 		chrome.Until(shows(second, "Image of init container prepare")), chrome.Enter(second+" input", "registry.example/prepare:3"), chrome.Press(chrome.Find(".foresight button[type=submit]")),
 		chrome.Until(`sent[0]?.flags.image === "prepare=registry.example/prepare:3"`))
 	b.Quiet()

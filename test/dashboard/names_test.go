@@ -81,9 +81,7 @@ func TestHostileNames(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			b := &browser{b.On(t), t}
 			cluster := fakecluster.New(t, hostileSet(t, name)...)
-			watched := cluster.Watched("pods")
-			address := serve(t.Context(), t, cluster)
-			<-watched
+			address := served(t, cluster)
 			quoted, err := json.Marshal(shown(name))
 			if err != nil {
 				t.Fatal(err)

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/chromedp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -27,7 +25,7 @@ func TestThePanelFollowsThePolicy(t *testing.T) {
 		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "Passed"}, {"name": "remaining", "nodes": 1, "updated": 0, "available": 0, "phase": "Pending"}]`
 	governed(t, cluster, window+`{"from": "2029-01-01T00:00:00Z", "to": "2029-01-02T00:00:00Z"}`, reported)
 	address := serve(t.Context(), t, cluster)
-	b.Does("a node", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Find(".cell[data-node=node-3]")),
+	b.Does("a node", firstSet(address), chrome.Press(chrome.Find(".cell[data-node=node-3]")),
 		chrome.Until(`document.querySelector(".panel [data-next]")?.ariaBusy === "false"`), chrome.Until(shows(".panel [data-next]", "08:00")))
 	policies := cluster.Dynamic.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.ResourcePolicies)).Namespace("default")
 	list, err := policies.List(t.Context(), metav1.ListOptions{})

@@ -28,17 +28,14 @@ func imagineWith(t *testing.T, containers ...string) string {
 	template["spec"] = map[string]any{"containers": all}
 	r.Spec = map[string]any{"template": template}
 	cluster := fakecluster.New(t, r.Objects(t)...)
-	watched := cluster.Watched("pods")
-	address := serve(t.Context(), t, cluster)
-	<-watched
-	return address
+	return served(t, cluster)
 }
 
 // TestAContainerWithTheNameOfAProperty: the form has its image.
 func TestAContainerWithTheNameOfAProperty(t *testing.T) {
 	b := browse(t)
 	address := imagineWith(t, "constructor")
-	b.Does("the form", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Find(".foresight summary")),
+	b.Does("the form", firstSet(address), chrome.Press(chrome.Find(".foresight summary")),
 		chrome.Until(chrome.Find(".foresight input.wide")+`?.value === "registry.example/constructor:2"`),
 		chrome.Enter(".foresight input.wide", "registry.example/constructor:3"), chromedp.Evaluate(answering, nil), chrome.Press(chrome.Find(".foresight button[type=submit]")),
 		chrome.Until(`sent[0]?.flags.image === "constructor=registry.example/constructor:3"`))
@@ -49,7 +46,7 @@ func TestAContainerWithTheNameOfAProperty(t *testing.T) {
 func TestAPlanForTwoImages(t *testing.T) {
 	b := browse(t)
 	address := imagineWith(t, "agent", "sidecar")
-	b.Does("the form", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Find(".foresight summary")), chromedp.Evaluate(answering, nil),
+	b.Does("the form", firstSet(address), chrome.Press(chrome.Find(".foresight summary")), chromedp.Evaluate(answering, nil),
 		chrome.Enter(".foresight label:nth-of-type(1) input", "registry.example/agent:3"), chrome.Enter(".foresight label:nth-of-type(2) input", "registry.example/sidecar:3"),
 		chrome.Press(chrome.Find(".foresight button[type=submit]")), chrome.Until(`sent[0]?.flags.image === "agent=registry.example/agent:3\nsidecar=registry.example/sidecar:3"`))
 	b.Quiet()
@@ -59,7 +56,7 @@ func TestAPlanForTwoImages(t *testing.T) {
 func TestVerdictsWhileAPlanIsPlayed(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuuuuu", set)
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	b.foresees("")
 	says := chrome.Find(".player input") + `.getAttribute("aria-valuetext")`
 	for what, button := range map[string]string{"the verdicts": chrome.Named(".player button", "Verdicts"), "a new plan": chrome.Find(".foresight button[type=submit]")} {
@@ -95,10 +92,8 @@ func TestLabelsWithTheNamesOfOtherGroups(t *testing.T) {
 		}
 	}
 	cluster := fakecluster.New(t, objects...)
-	watched := cluster.Watched("pods")
-	address := serve(t.Context(), t, cluster)
-	<-watched
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell")+" === 3"))
+	address := served(t, cluster)
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell")+" === 3"))
 	for label, value := range map[string]string{"verdict": "green", "revision": "blue"} {
 		b.Does("groups by the label "+label, chromedp.Evaluate(fmt.Sprintf(`((s) => { s.selectedIndex = [...s.options].findLastIndex((o) => o.text === %q); s.dispatchEvent(new Event("change", {bubbles: true})); })(%s)`,
 			label, chrome.Find(".tools select")), nil), chrome.Until(shows(".group h3", value)))
@@ -112,7 +107,7 @@ func TestACellThatIsGone(t *testing.T) {
 	b := browse(t)
 	const before, after = 2120, 2010
 	cluster, address := imagine(t, strings.Repeat("u", before), set)
-	b.Does("the last row", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chromedp.WaitVisible("[data-picture=canvas]"), chrome.Until(shows(".tools [role=status]", fmt.Sprint(before))),
+	b.Does("the last row", firstSet(address), chromedp.WaitVisible("[data-picture=canvas]"), chrome.Until(shows(".tools [role=status]", fmt.Sprint(before))),
 		chrome.Until(`((c) => { const area = c.getBoundingClientRect();
 			c.dispatchEvent(new MouseEvent("mousemove", {bubbles: true, clientX: area.left + 5, clientY: area.bottom - 14}));
 			return document.querySelector("#cell-says").innerText.startsWith("node-2"); })(`+chrome.Find("canvas")+`)`))
@@ -147,7 +142,7 @@ func TestPodsOfTwoNamespaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Does("a node", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Find(".cell")), chrome.Press(chrome.Find(".panel h3 a")),
+	b.Does("a node", firstSet(address), chrome.Press(chrome.Find(".cell")), chrome.Press(chrome.Find(".panel h3 a")),
 		chrome.Until(`["default", "other"].every((of) => [...document.querySelectorAll("td")].some((e) => e.innerText === of + "/`+pod.Name+`"))`))
 	b.Quiet()
 }
@@ -158,7 +153,7 @@ func TestAWaveThatIsNotReported(t *testing.T) {
 	cluster, address := imagine(t, "ooo", set)
 	governed(t, cluster, `{"name": "pilot", "nodes": {"count": 1}, "soak": "1h"}, {"name": "canary", "nodes": {"count": 1}, "soak": "1h"}`, `"phase": "Rolling", "wave": "canary", "waves": [
 		{"name": "canary", "nodes": 1, "updated": 0, "available": 0, "phase": "Rolling"}, {"name": "remaining", "nodes": 2, "updated": 0, "available": 0, "phase": "Pending"}]`)
-	b.Does("the waves", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(shows("main", "Waves of rolloutpolicy/waves")), chromedp.SetValue(".tools select", "wave"),
+	b.Does("the waves", firstSet(address), chrome.Until(shows("main", "Waves of rolloutpolicy/waves")), chromedp.SetValue(".tools select", "wave"),
 		chromedp.Evaluate(`document.querySelector(".tools select").dispatchEvent(new Event("change", {bubbles: true}))`, nil),
 		chrome.Until(`[...document.querySelectorAll(".group h3")].map((e) => e.innerText).join() === "pilot 1,canary 1,remaining 1"`))
 	for i, says := range []string{"Wave: pilot.", "Wave: canary, which is Rolling: 0 of 1 nodes updated and available.", "Wave: remaining, which is Pending: 0 of 2 nodes updated and available."} {
@@ -171,7 +166,7 @@ func TestAWaveThatIsNotReported(t *testing.T) {
 func TestABadValueAfterAPlan(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuuuuu", set)
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	b.foresees("")
 	b.Does("a bad partition", chrome.Enter(".foresight input:not(.wide)", "xx"), chrome.Press(chrome.Find(".foresight button[type=submit]")),
 		chrome.Until(chrome.Find(".foresight [role=alert]")+`?.checkVisibility() && `+shows(".foresight [role=alert]", "xx")), chrome.Until(chrome.Count("[data-plan]")+" === 0"))

@@ -44,7 +44,7 @@ func TestThePanelOfANode(t *testing.T) {
 	cluster, address := imagine(t, "uuo", set)
 	governed(t, cluster, `{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}`, `"phase": "WaitingForApproval", "wave": "canary", "next": {"action": "Approve"}, "waves": [
 		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "WaitingForApproval"}, {"name": "remaining", "nodes": 1, "updated": 0, "available": 0, "phase": "Pending"}]`)
-	b.Does("a node", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(shows("main", "Waves of rolloutpolicy/waves")),
+	b.Does("a node", firstSet(address), chrome.Until(shows("main", "Waves of rolloutpolicy/waves")),
 		chrome.Press(chrome.Find(".cell[data-node=node-3]")), chrome.Until(shows(".panel", "Wave: remaining, which is Pending: 0 of 1 nodes updated and available.")),
 		chrome.Until(shows(".panel [data-next]", "Next: a user approves, with the button approve, or kubectl everynode approve ads/agent.")))
 	b.Does("another node", chrome.Press(chrome.Find(".cell[data-node=node-1]")), chrome.Until(shows(".panel", "Wave: canary")), chrome.Until(shows(".panel [data-next]", "Next: nothing.")),
@@ -65,7 +65,7 @@ func TestThePanelOfANode(t *testing.T) {
 func TestThePanelOfANodeThatDoesNotContinue(t *testing.T) {
 	b := browse(t)
 	cluster, address := imagine(t, "uAoo", set)
-	b.Does("a node that is not ready", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Press(chrome.Find(".cell[data-node=node-2]")),
+	b.Does("a node that is not ready", firstSet(address), chrome.Press(chrome.Find(".cell[data-node=node-2]")),
 		chrome.Until(shows(".panel [data-next]", "Next: nothing before the node is ready again; then it continues.")))
 	changePod(t, cluster, 0, corev1.ConditionFalse)
 	pod, err := cluster.Kubernetes.CoreV1().Pods("default").Get(t.Context(), set+"-node-1-"+fakecluster.NewHash[:3], metav1.GetOptions{})

@@ -22,7 +22,7 @@ func inWindow(selector string) string {
 func TestAPictureThatIsHigherThanTheWindow(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, strings.Repeat("u", 6000), set)
-	b.Does("a large fleet", log.Enable(), chromedp.EmulateViewport(1200, 700), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chromedp.WaitVisible("[data-picture=canvas] canvas"),
+	b.Does("a large fleet", chromedp.EmulateViewport(1200, 700), firstSet(address), chromedp.WaitVisible("[data-picture=canvas] canvas"),
 		chrome.Until(chrome.Find("canvas")+".getBoundingClientRect().height > 800"))
 	for what, part := range map[string]string{"near the begin": "0.05", "near the end": "0.95"} {
 		b.Does("a click "+what, chromedp.Evaluate(`((c) => {
@@ -42,7 +42,7 @@ func TestThePictureByKeys(t *testing.T) {
 	at := func(node string) chromedp.Action {
 		return chrome.Until(`document.activeElement.dataset.node === "` + node + `"`)
 	}
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	b.Does("keys", chromedp.Focus(".cell"), chromedp.KeyEvent(kb.End), at("node-6"), chromedp.KeyEvent(kb.Home), at("node-1"), chromedp.KeyEvent(kb.ArrowRight), at("node-2"))
 	b.Does("the panel", chromedp.KeyEvent(kb.Enter), chrome.Until(shows(".panel.node h3", "node-2")), chromedp.Focus(".panel.node .right button"), chromedp.KeyEvent(kb.Escape),
 		chrome.Until(chrome.Count(".panel.node")+" === 0"), at("node-2"))
@@ -68,7 +68,7 @@ func TestTheListInANarrowWindow(t *testing.T) {
 func TestAfterAPlanWasApplied(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuuuuu", set)
-	b.Does("a set", log.Enable(), chromedp.EmulateViewport(1000, 420), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a set", chromedp.EmulateViewport(1000, 420), firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	b.foresees(inWaves(`{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "rest", "nodes": {"percent": 100}}`))
 	b.Does("applied", chromedp.Evaluate(accepts, nil), chromedp.Evaluate(chrome.Find("[data-plan] button.main")+".scrollIntoView()", nil), chrome.Press(chrome.Find("[data-plan] button.main")),
 		chromedp.WaitVisible("dialog[open] pre"), chrome.Press(chrome.Find("dialog button.main")), chrome.Press(chrome.Named("dialog .buttons button", "Close")), chrome.Until(inWindow("[data-applied]")))

@@ -5,9 +5,6 @@ package dashboard
 import (
 	"testing"
 
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/chromedp"
-
 	"everynode.dev/everynode/test/chrome"
 )
 
@@ -15,7 +12,7 @@ import (
 func TestWhatAPlanSays(t *testing.T) {
 	b := browse(t)
 	_, address := imagine(t, "uuuuuu", set)
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	b.foresees(inWaves(`{"name": "canary", "nodes": {"count": 1}}, {"name": "rest", "nodes": {"percent": 100}}`))
 	b.Does("the waves", chrome.Until(shows("[data-plan]", "wave canary: 1 node, starts at once, ends ")), chrome.Until(shows("[data-plan]", "wave rest: 5 nodes")))
 	b.Does("the difference", chrome.Press(chrome.Named("[data-plan] summary", "Difference of the templates")), chrome.Until(shows("[data-plan] .diff .removed", "agent:2")+` || `+shows("[data-plan] .diff", "-")),

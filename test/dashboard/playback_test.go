@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -79,7 +78,7 @@ func TestPlayback(t *testing.T) {
 	s := c.Space(t, nodes)
 	s.Run(set, harness.WithBudget("2", "0"))
 	d := start(t, s)
-	b.Does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chrome.Press(chrome.Find(`table.sets a`)), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
+	b.Does("the set at rest", firstSet(d.url), chrome.Until(chrome.Count(".cell.g1")+" === 6"))
 	var old recorded
 	s.Poll("the recording has begun", func() (err error) { old, err = d.past(); return err })
 	s.Update(set, harness.WithImage(harness.Image2))

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/chromedp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	kuberuntime "k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
@@ -28,11 +26,9 @@ func TestResumeNeedsBothRights(t *testing.T) {
 			return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: of.Verb != "patch" || !strings.Contains(of.Resource, missing)}}, nil
 		})
 		governed(t, cluster, `{"name": "canary", "nodes": {"count": 1}}], "suspend": true, "windows": [`, `"phase": "Rolling", "wave": "canary", "waves": [{"name": "canary", "nodes": 1, "updated": 1, "available": 1, "phase": "Rolling"}]`)
-		watched := cluster.Watched("pods")
-		address := serve(t.Context(), t, cluster)
-		<-watched
+		address := served(t, cluster)
 		resume := chrome.Named(".actions > button", "resume")
-		b.Does(missing, log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Named(".actions > button", "suspend")+" === undefined || true"),
+		b.Does(missing, firstSet(address), chrome.Until(chrome.Named(".actions > button", "suspend")+" === undefined || true"),
 			chrome.Until(resume+`?.disabled && `+resume+`.title.includes("`+missing+`") && !`+resume+`.title.includes("`+other+`")`))
 		b.Quiet()
 	}

@@ -83,10 +83,8 @@ func TestALabelWithoutAValue(t *testing.T) {
 		}
 	}
 	cluster := fakecluster.New(t, objects...)
-	watched := cluster.Watched("pods")
-	address := serve(t.Context(), t, cluster)
-	<-watched
-	b.Does("the groups", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell")+" === 3"), chromedp.SetValue(".tools select", "label:example.com/edge"),
+	address := served(t, cluster)
+	b.Does("the groups", firstSet(address), chrome.Until(chrome.Count(".cell")+" === 3"), chromedp.SetValue(".tools select", "label:example.com/edge"),
 		chromedp.Evaluate(`document.querySelector(".tools select").dispatchEvent(new Event("change", {bubbles: true}))`, nil),
 		chrome.Until(`[...document.querySelectorAll(".group h3")].map((h) => h.innerText).join() === "with example.com/edge 1,without example.com/edge 2"`))
 	b.Quiet()

@@ -18,9 +18,7 @@ import (
 // TestNoSecretsAreRead opens each page and tries each command of an Advanced DaemonSet with a rollout policy: none of the requests to the API server is about Secrets.
 func TestNoSecretsAreRead(t *testing.T) {
 	cluster := fakecluster.New(t, hostileSet(t, set)...)
-	watched := cluster.Watched("pods")
-	address := serve(t.Context(), t, cluster)
-	<-watched
+	address := served(t, cluster)
 	d := &dashboard{t: t}
 	d.address, _, _ = strings.Cut(address, "#")
 	_, token, _ := strings.Cut(address, "#token=")

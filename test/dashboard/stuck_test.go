@@ -5,8 +5,6 @@ package dashboard
 import (
 	"testing"
 
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/chromedp"
 	corev1 "k8s.io/api/core/v1"
 
 	"everynode.dev/everynode/internal/testing/fakecluster"
@@ -23,11 +21,9 @@ func TestTheCellOfAStuckPod(t *testing.T) {
 		}
 	}
 	cluster := fakecluster.New(t, objects...)
-	watched := cluster.Watched("pods")
-	address := serve(t.Context(), t, cluster)
-	<-watched
+	address := served(t, cluster)
 	legend := `[...document.querySelectorAll(".legend button")].map((e) => e.innerText.trim())`
-	b.Does("a set", log.Enable(), chromedp.Navigate(address), chrome.Press(chrome.Find("table.sets a")), chrome.Until(chrome.Count(".cell.s")+" === 1 && "+chrome.Count(".cell.g3")+" === 1"),
+	b.Does("a set", firstSet(address), chrome.Until(chrome.Count(".cell.s")+" === 1 && "+chrome.Count(".cell.g3")+" === 1"),
 		chrome.Until(chrome.Find(".cell.s")+`.innerText === "!"`), chrome.Until(legend+`.includes("! does not start 1") && `+legend+`.includes("◐ starting 1")`))
 	b.accessible("a stuck pod")
 	b.Does("only these", chrome.Press(`[...document.querySelectorAll(".legend button")].find((e) => e.innerText.includes("does not start"))`), chrome.Until(chrome.Count(".cell:not(.dim)")+" === 1"))
