@@ -126,3 +126,31 @@ func (p *Policy) closes(now rollout.Time) (at rollout.Time) {
 	}
 	return at
 }
+
+// Closing is a time in which no update starts: during a freeze, or because no window is open.
+type Closing struct {
+	Freeze   bool
+	From, To rollout.Time
+}
+
+// Closings returns the times in which no update starts, and until when they are known: at most that many are computed, because windows may open every minute.
+func (p *Policy) Closings(from, to rollout.Time, most int) (all []Closing, until rollout.Time) {
+	at := from
+	for range most {
+		if at >= to || len(p.Problems) > 0 {
+			break
+		}
+		kind, end := p.closed(at)
+		if kind == rollout.NotEvaluated {
+			end = p.closes(at)
+		}
+		if end <= at || end > to { // it does not change any more
+			end = to
+		}
+		if kind != rollout.NotEvaluated {
+			all = append(all, Closing{kind == rollout.WaitFreeze, at, end})
+		}
+		at = end
+	}
+	return all, at
+}

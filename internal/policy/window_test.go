@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -131,5 +132,43 @@ func TestWindowsAndFreezesTogether(t *testing.T) {
 		if kind, until := p.closed(in(0)); kind != c.kind || until != c.until || p.closes(in(0)) != c.closes {
 			t.Errorf("%s: %v until %d, and closes at %d", name, kind, until, p.closes(in(0)))
 		}
+	}
+}
+
+// TestTheTimesInWhichNoUpdateStarts are those between windows and those of freezes, within the times that are asked for, and not without end.
+func TestTheTimesInWhichNoUpdateStarts(t *testing.T) {
+	begin := rollout.At(time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC))
+	hour := func(hours int) rollout.Time { return begin.Add(time.Duration(hours) * time.Hour) }
+	nightly, err := ReadWindow("0 22 * * *", 4*time.Hour, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	minutely, err := ReadWindow("* * * * *", time.Second, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	frozen := []Freeze{{hour(23), hour(24)}, {hour(60), hour(90)}}
+	for name, c := range map[string]struct {
+		p     Policy
+		want  []Closing
+		until rollout.Time
+	}{
+		"always open": {Policy{}, nil, hour(72)},
+		"nightly": {Policy{Windows: []Window{nightly}}, []Closing{
+			{false, hour(2), hour(22)}, {false, hour(26), hour(46)}, {false, hour(50), hour(70)},
+		}, hour(72)},
+		"freezes": {Policy{Freezes: frozen}, []Closing{{true, hour(23), hour(24)}, {true, hour(60), hour(72)}}, hour(72)},
+		"both": {Policy{Windows: []Window{nightly}, Freezes: frozen}, []Closing{
+			{false, hour(2), hour(22)}, {true, hour(23), hour(24)}, {false, hour(26), hour(46)}, {false, hour(50), hour(70)}, {true, hour(70), hour(72)},
+		}, hour(72)},
+		"unreadable": {Policy{Problems: []string{"spec.windows[0]"}}, nil, hour(0)},
+	} {
+		if got, until := c.p.Closings(hour(0), hour(72), 20); !slices.Equal(got, c.want) || until != c.until {
+			t.Errorf("%s: %v until %v", name, got, until)
+		}
+	}
+	p := Policy{Windows: []Window{minutely}}
+	if got, until := p.Closings(hour(0), hour(72), 20); len(got) != 10 || until != begin.Add(10*time.Minute) {
+		t.Errorf("%d times until %v", len(got), until)
 	}
 }

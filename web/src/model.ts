@@ -41,7 +41,11 @@ export interface Revision { name: string; hash: string; number: number; created:
 
 export interface Condition { type: string; status: string; reason?: string; message?: string; since?: string; of?: string }
 
+/** Closed are times in which no update starts, in milliseconds since 1970. */
+export interface Closed { times: { from: number; to: number; why: string }[]; until: number }
+
 export interface Details {
+  closed?: Closed;
   conditions: Condition[]; paused: boolean; partition?: string; selector?: string; hook?: boolean; policyText: string; containers: { name: string; image: string; init?: boolean }[];
   eventsSay?: string;
   events: { type: string; reason: string; message: string; count: number; last: string }[];

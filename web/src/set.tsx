@@ -12,7 +12,7 @@ import { Pods } from "./node";
 import { Absent, Badge, Bar, Conditions, Difference, Table, Warnings } from "./parts";
 import { Playback, Replayed } from "./playback";
 import { Picture, Tile, TileGroup } from "./picture";
-import { Timeline, brief, opens } from "./timeline";
+import { ClosedTimes, Timeline, brief, opens } from "./timeline";
 import { Actions, Confirm, run, useRights, waitsForHook } from "./verbs";
 
 const zone = "topology.kubernetes.io/zone";
@@ -417,7 +417,7 @@ function Waves({ head, policy, details }: { head: Head; policy: Policy; details?
       <h2>Waves of rolloutpolicy/{policy.name}</h2>
       {policy.others && <p class="warning">More than one policy applies, so none is followed: {policy.others.join(", ")}</p>}
       {!policy.reported && <p class="empty">No manager has reported this yet: it is what a manager would report now.</p>}
-      <Timeline policy={policy} spec={spec} estimate={estimate} />
+      <Timeline policy={policy} spec={spec} closed={details?.closed} estimate={estimate} />
       <ol class="waves">
         {(policy.waves || []).map((w) => {
           const own = spec?.waves?.find((x) => x.name === w.name), past = seconds(w.soaked);
@@ -444,6 +444,7 @@ function Waves({ head, policy, details }: { head: Head; policy: Policy; details?
       {estimate?.error && <p class="warning" role="alert">{estimate.error}</p>}
       {spec?.windows && <p>Windows: {spec.windows.map((w) => `${opens(w.schedule)} for ${brief(w.duration)} (${w.timeZone || "UTC"})`).join("; ")}</p>}
       {spec?.freezes && <p>Freezes: {spec.freezes.map((f) => `${moment(f.from)} to ${moment(f.to)}`).join("; ")}</p>}
+      {details?.closed && <ClosedTimes closed={details.closed} />}
     </section>
   );
 }

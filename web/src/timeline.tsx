@@ -2,16 +2,16 @@
 
 // The timeline of the waves of a rollout policy: when each of them began, was complete and soaked, and when the others do, as a plan foresees it.
 
-import { h } from "preact";
+import { Fragment, h } from "preact";
 import { Plan } from "./foresight";
-import { Details, Policy, seconds, wall } from "./model";
+import { Closed, Details, Policy, seconds, wall } from "./model";
 
 type Spec = Details["policy"];
 
 /** Part is a part of a wave: times are in milliseconds since 1970. kind is a class of the style sheet. */
 interface Part { kind: "rolled" | "soak" | "approval" | "planned"; from: number; to: number; says: string }
 
-interface Props { policy: Policy; spec: Spec; estimate?: { plan?: Plan; at: number } }
+interface Props { policy: Policy; spec: Spec; closed?: Closed; estimate?: { plan?: Plan; at: number } }
 
 /** partsOf are the parts of a wave until now, and those that a plan foresees. */
 function partsOf(w: NonNullable<Policy["waves"]>[0], { spec, estimate }: Props, now: number): Part[] {
@@ -35,14 +35,39 @@ function partsOf(w: NonNullable<Policy["waves"]>[0], { spec, estimate }: Props, 
   return parts;
 }
 
-/** Timeline draws the waves on one axis of time. The list of waves says the same in words, so it is hidden from screen readers. */
+/** Hatch marks the times in which no update starts. */
+function Hatch({ times, place }: { times: Closed["times"]; place: (at: number) => string }) {
+  return <Fragment>{times.map((x) => <span key={x.from} class="closed" title={`No update starts: ${x.why}, ${wall(x.from)} to ${wall(x.to)}`} style={{ left: place(x.from), right: `calc(100% - ${place(x.to)})` }} />)}</Fragment>;
+}
+
+/** fewTimes is how many times are listed in words. */
+const fewTimes = 5;
+
+/** ClosedTimes lists the present and the next times in which no update starts, and the earlier ones since the rollout began. */
+export function ClosedTimes({ closed }: { closed: Closed }) {
+  const now = Date.now(), ahead = closed.times.filter((x) => x.to > now), past = closed.times.length - ahead.length;
+  if (ahead.length === 0 && past === 0) {
+    return null;
+  }
+  return (
+    <ul class="plain" aria-label="When no update starts">
+      {ahead.slice(0, fewTimes).map((x) => <li key={x.from}>No update starts {x.from <= now ? "now, until " + wall(x.to) : `from ${wall(x.from)} to ${wall(x.to)}`}: {x.why}.</li>)}
+      {ahead.length > fewTimes && <li>{ahead.length - fewTimes} more such times until {wall(closed.until)}.</li>}
+      {past > 0 && <li>{past} such {past === 1 ? "time has" : "times have"} passed since the rollout began.</li>}
+    </ul>
+  );
+}
+
+/** Timeline draws the waves on one axis of time. The list of waves, and that of the times in which no update starts, say the same in words, so it is hidden from screen readers. */
 export function Timeline(p: Props) {
   const now = Date.now(), rows = (p.policy.waves || []).map((w) => ({ name: w.name, parts: partsOf(w, p, now) })), all = rows.flatMap((r) => r.parts);
   if (all.length === 0) {
     return null;
   }
-  const from = Math.min(now, ...all.map((x) => x.from)), to = Math.max(now, ...all.map((x) => x.to)), total = Math.max(to - from, 1000);
+  const shut = p.closed?.times || [], opening = shut.find((x) => x.from <= now && now < x.to)?.to || now; // that updates start again is a part of what happens next
+  const from = Math.min(now, ...all.map((x) => x.from)), to = Math.max(now, opening, ...all.map((x) => x.to)), total = Math.max(to - from, 1000);
   const place = (at: number) => (100 * (at - from)) / total + "%";
+  const times = shut.filter((x) => x.from < to && x.to > from).map((x) => ({ ...x, from: Math.max(x.from, from), to: Math.min(x.to, to) }));
   return (
     <div class="timeline" aria-hidden="true">
       {rows.map((r) => (
@@ -50,12 +75,13 @@ export function Timeline(p: Props) {
           <span class="name">{r.name}</span>
           <span class="line-of-time">
             {r.parts.map((x) => <span key={x.kind} class={"part " + x.kind} title={`${r.name}: ${x.says}, ${wall(x.from)} to ${wall(x.to)}`} style={{ left: place(x.from), width: (100 * (x.to - x.from)) / total + "%" }} />)}
+            <Hatch times={times} place={place} />
             <span class="now" style={{ left: place(now) }} />
           </span>
         </div>
       ))}
       <div class="track"><span class="name" /><span class="ends"><span>{wall(from)}</span>{now > from && now < to && <span>now {wall(now)}</span>}<span>{to === now ? "now " : ""}{wall(to)}</span></span></div>
-      <p class="hint"><span class="key rolled" /> updated <span class="key soak" /> soak <span class="key approval" /> waits for an approval{all.some((x) => x.kind === "planned") && <span> <span class="key planned" /> estimate, if approvals come at once</span>}</p>
+      <p class="hint"><span class="key rolled" /> updated <span class="key soak" /> soak <span class="key approval" /> waits for an approval{all.some((x) => x.kind === "planned") && <span> <span class="key planned" /> estimate, if approvals come at once</span>}{times.length > 0 && <span> <span class="key closed" /> no update starts</span>}</p>
     </div>
   );
 }

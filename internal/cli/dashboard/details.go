@@ -57,6 +57,8 @@ type details struct {
 	Hook bool `json:"hook,omitempty"`
 	// Policy is the specification of the first policy that applies.
 	Policy *v1alpha1.RolloutPolicySpec `json:"policy,omitempty"`
+	// Closed are the times in which that policy lets no update start; nil if it has neither windows nor freezes.
+	Closed *closedTimes `json:"closed,omitempty"`
 	// PolicyText is that policy as YAML; without one it is a new policy, as policy init writes it.
 	PolicyText string `json:"policyText"`
 	// Errors are about what cannot be read.
@@ -79,7 +81,7 @@ func readDetails(ctx context.Context, s *server, m *inspect.Evaluation) *details
 	if p := m.Governance.Policy(); p != nil {
 		d.Policy = &p.Typed.Spec
 	}
-	d.PolicyText = policyText(m)
+	d.PolicyText, d.Closed = policyText(m), closedOf(m, s.o.Now())
 	object, err := s.clients.Dynamic.Resource(m.Set.Resource).Namespace(m.Set.Namespace()).Get(ctx, m.Set.Name(), metav1.GetOptions{})
 	if err != nil {
 		d.Errors = append(d.Errors, options.Explain(err, options.Request{
