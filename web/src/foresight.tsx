@@ -7,6 +7,7 @@ import { useState } from "preact/hooks";
 import { Applied } from "./applied";
 import { Cell, Details, Head, nodePath, seconds, span } from "./model";
 import { Difference } from "./parts";
+import { panelId } from "./picture";
 import { Player } from "./player";
 import { Asked, Confirm, run, save, useRights } from "./verbs";
 
@@ -151,7 +152,7 @@ export function PlanLegend({ of: f, cells }: { of: Foreseen; cells: Map<string, 
 export function PlanPanel({ node, of: f, close }: { node: string; of: Foreseen; close: () => void }) {
   const n = f.byNode.get(node), wave = f.waveOf.get(node), look = n && stageOf(f, n), when = n && whenOf(f.plan, n, wave);
   return (
-    <aside class="panel node" aria-label={"Node " + node}>
+    <aside class="panel node" id={panelId} aria-label={"Node " + node}>
       <p class="right"><button type="button" onClick={close}>Close</button></p>
       <h3><a href={nodePath(node)}>{node}</a> in the plan</h3>
       {n && look ? <Fragment>

@@ -11,6 +11,9 @@ export interface Tile { key: string; tone: string; glyph: string; says: () => st
 /** TileGroup is a group of nodes. dim, if there is one, has for each tile whether a filter excludes it. */
 export interface TileGroup { name: string; tiles: Tile[]; dim?: boolean[] }
 
+/** panelId is the id of the panel of the chosen node, which a cell opens and closes. */
+export const panelId = "node-panel";
+
 /** mostButtons is how many cells are buttons. */
 const mostButtons = 2000;
 
@@ -48,7 +51,7 @@ class Button extends Component<{ tile: Tile; dim: boolean; size: number; selecte
     const style = { width: size + "px", height: size + "px", fontSize: Math.round(size * 0.6) + "px" };
     return (
       <button type="button" class={"cell " + tile.tone + (dim ? " dim" : "") + (selected ? " chosen" : "")} style={style} title={says}
-        aria-label={says} aria-pressed={selected} data-node={tile.key} tabIndex={inOrder ? 0 : -1} onClick={() => choose(tile.key)}>{tile.glyph}</button>
+        aria-label={says} aria-expanded={selected} aria-controls={selected ? panelId : undefined} data-node={tile.key} tabIndex={inOrder ? 0 : -1} onClick={() => choose(tile.key)}>{tile.glyph}</button>
     );
   }
 }

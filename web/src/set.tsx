@@ -11,7 +11,7 @@ import { useKept } from "./kept";
 import { Pods } from "./node";
 import { Absent, Badge, Bar, Conditions, Difference, Table, Warnings } from "./parts";
 import { Playback, Replayed } from "./playback";
-import { Picture, Tile, TileGroup } from "./picture";
+import { Picture, Tile, TileGroup, panelId } from "./picture";
 import { ClosedTimes, Timeline, brief, opens } from "./timeline";
 import { Actions, Confirm, run, useRights, waitsForHook } from "./verbs";
 
@@ -47,6 +47,11 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
     return () => removeEventListener("keydown", key);
   }, [selected]);
   const past = useMemo(() => replayed?.replay.cells(replayed.at), [replayed]);
+  // What a screen reader reads when a node is chosen: the focus stays on its cell, so that the arrow keys lead to the next one.
+  const announced = useMemo(() => {
+    const cell = selected && (past || page.items).get(selected);
+    return selected ? `${foreseen ? lookOf(foreseen, selected).says() : cell ? says(cell) : selected}. The panel after the picture has the details; Escape closes it.` : "";
+  }, [selected, !!foreseen, !!replayed]);
   if (!head || head.missing) {
     return (
       <main>
@@ -66,6 +71,7 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
       <Actions head={head} details={details} />
       <Foresight head={head} details={details} cells={page.items} foreseen={foreseen} show={(f) => { replay(undefined); foresee(f); }} />
       {!replayed && <Playback head={head} live={page.items} show={showPast} />}
+      <p class="unseen" role="status" data-announced>{announced}</p>
       <div>
         <Fleet page={page} head={head} facets={page.parts.facets || []} foreseen={foreseen} past={past} at={replayed?.at} selected={selected} select={select}>
           {replayed ? <Playback head={head} live={page.items} replayed={replayed} show={showPast} /> : foreseen && <PlanPlayer of={foreseen} show={foresee} />}
@@ -332,7 +338,7 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
   }, [node, state]);
   const outcome = why?.outcome, next = !current ? "reading …" : outcome?.error ? "not known: " + outcome.error : nextOf(head, cell, outcome?.data);
   return (
-    <aside class="panel node" aria-label={"Node " + node}>
+    <aside class="panel node" id={panelId} aria-label={"Node " + node}>
       <p class="right"><button type="button" onClick={close}>Close</button></p>
       <h3><a href={nodePath(node)}>{node}</a></h3>
       {cell ? <p><span class={"mark " + tileOf(cell).tone} aria-hidden="true">{tileOf(cell).glyph}</span> <b>{cell.v}</b>: <bdi>{reasonOf(cell)}</bdi>.
@@ -359,7 +365,7 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
 /** PastPanel is about one node of the picture at a time in the past: the rest is not recorded. */
 function PastPanel({ node, cell, at, close }: { node: string; cell?: Cell; at: number; close: () => void }) {
   return (
-    <aside class="panel node" aria-label={"Node " + node}>
+    <aside class="panel node" id={panelId} aria-label={"Node " + node}>
       <p class="right"><button type="button" onClick={close}>Close</button></p>
       <h3>{node} at {wall(at)}</h3>
       <p>{cell ? says(cell) + "." : "The set did not concern the node."}</p>
