@@ -13,7 +13,7 @@ import { Absent, Badge, Bar, Conditions, Difference, Table, Warnings } from "./p
 import { Playback, Replayed } from "./playback";
 import { Picture, Tile, TileGroup, panelId } from "./picture";
 import { ClosedTimes, Timeline, brief, opens } from "./timeline";
-import { Actions, Confirm, run, useRights, waitsForHook } from "./verbs";
+import { Actions, Advance, Confirm, run, useRights, waitsForHook } from "./verbs";
 
 const zone = "topology.kubernetes.io/zone";
 
@@ -436,6 +436,7 @@ function Waves({ head, policy, details }: { head: Head; policy: Policy; details?
               {own?.soak && <span>soak {own.soak}{w.phase === "Soaking" && past ? `, ${span(past)} of it had passed when it was reported` : ""}</span>}
               {own?.after?.some((g) => g.type === "Approval") && <span>{w.approval ? `approved by ${w.approvedBy || "unknown"} (${w.approval})` : "needs an approval"}
                 {w.waitingSince && !w.approval ? `, waits for ${ago(w.waitingSince).replace(" ago", "")}` : ""}</span>}
+              {own?.after?.some((g) => g.type === "Approval") && !w.approval && (w.phase === "Pending" || w.phase === "Rolling" || w.phase === "Soaking") && policy.targetRevision !== policy.committedRevision && <Advance head={head} wave={w.name} />}
               {w.rollingSince && phaseOf(policy, w.phase) === "Rolling" && <span>since {ago(w.rollingSince)}</span>}
               {w.completedAt && <span>complete for {ago(w.completedAt).replace(" ago", "")}</span>}
               {estimate && estimated(w.name, estimate) && <span data-estimate>{estimated(w.name, estimate)}</span>}

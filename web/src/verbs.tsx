@@ -71,6 +71,7 @@ const says: Record<string, string> = {
   partition: "That many nodes keep their pod, all others are updated", canary: "Update only the nodes with these labels; without labels all nodes again",
   "set-image": "Change the image of a container of the template, which rolls out", restart: "Recreate all pods, as an update would, within the budget",
   release: "Release pods that wait for the preDelete hook, so that they are deleted. The work that the hook waits for is not done",
+  "undo-to-committed": "Let the rollout policy return all nodes to the committed revision. The template stays as it is, and the revision rolls out again only after retry or a new template",
   approve: "Approve the wave that waits", promote: "End the soak of the wave now", reject: "Let no further node get this revision", retry: "Try a failed revision again",
   apply: "Make exactly the edit of this plan. The plan is made again first; if another one comes out, nothing is changed",
 };
@@ -125,11 +126,14 @@ function offered(head: Head, details?: Details): string[] {
     verbs.push("promote", "reject");
   }
   verbs.push("set-image", "restart", "undo");
+  if (head.policy?.committedRevision && head.policy.targetRevision && head.policy.committedRevision !== head.policy.targetRevision) {
+    verbs.push("undo-to-committed");
+  }
   return [...verbs.filter((v) => !dangerous.includes(v)), ...verbs.filter((v) => dangerous.includes(v))];
 }
 
 /** dangerous are the verbs that end pods that work, or work that is not done. Their buttons look like that, and come last. */
-const dangerous = ["reject", "restart", "undo", "release"];
+const dangerous = ["reject", "restart", "undo", "undo-to-committed", "release"];
 
 /** waitsForHook is the verdict of a node whose pod waits for a preDelete hook. */
 export const waitsForHook = "wait-hook";
@@ -152,6 +156,11 @@ function idleFor(verb: string, head: Head): string {
       return rejected ? "the revision was rejected" : waves.some((w) => w.phase === "Soaking") || head.policy?.blocking?.some((b) => b.reason === nodesGone) ? "" : "no wave soaks now";
     case "reject":
       return rejected ? "the revision was rejected already" : "";
+    case "undo-to-committed": {
+      const enforced = head.policy?.enforcement || "Full";
+      return head.policy?.phase === "Undoing" ? "the revision is undone already"
+        : enforced !== "Full" && enforced !== "OnDelete" ? `the rollout policy enforces only ${enforced} for the set, so it cannot return nodes` : "";
+    }
   }
   return "";
 }
@@ -176,9 +185,11 @@ function wanted(head: Head, details?: Details): string[] {
   return [];
 }
 
+const paceOf = (head: Head) => head.budget.limit > 0 ? `at most ${nodes(head.budget.limit)} at a time` : "and none before the budget allows it";
+
 /** effectOf is what a verb does to nodes, as far as the page knows it; empty if that depends on what is entered. */
 export function effectOf(verb: string, head: Head, details?: Details): string {
-  const waves = head.policy?.waves || [], left = Math.max(0, head.desired - head.updated), pace = head.budget.limit > 0 ? `at most ${nodes(head.budget.limit)} at a time` : "and none before the budget allows it";
+  const waves = head.policy?.waves || [], left = Math.max(0, head.desired - head.updated), pace = paceOf(head);
   const follows = (phase: string) => {
     const at = waves.findIndex((w) => w.phase === phase), next = at < 0 ? undefined : waves[at + 1];
     const gated = verb === "promote" && details?.policy?.waves?.find((w) => w.name === waves[at]?.name)?.after?.some((g) => g.type === "Approval");
@@ -193,6 +204,8 @@ export function effectOf(verb: string, head: Head, details?: Details): string {
       return `${nodes(left)} without this revision do not get it; ${nodes(head.updated)} with it keep it until you undo it.`;
     case "retry":
       return `${nodes(left)} without this revision can get it, ${pace}.`;
+    case "undo-to-committed":
+      return `${nodes(head.updated)} with revision ${head.policy?.targetRevision} return to revision ${head.policy?.committedRevision}, without waves, ${pace}; ${nodes(left)} without it do not get it.`;
     case "undo":
       return `${nodes(head.updated)} with this revision get another one, ${pace}.`;
     case "restart":
@@ -210,13 +223,30 @@ export function effectOf(verb: string, head: Head, details?: Details): string {
   return "";
 }
 
+/** labelOf is the text of the button of a verb. */
+const labelOf = (verb: string) => verb === "undo-to-committed" ? "undo to committed" : verb;
+
 const nodes = (n: number) => n + (n === 1 ? " node" : " nodes");
+
+/** Advance approves a wave before it waits for that. */
+export function Advance({ head, wave }: { head: Head; wave: string }) {
+  const rights = useRights(head.namespace, head.set), [asked, ask] = useState(false);
+  const waves = head.policy?.waves || [], next = waves[waves.findIndex((w) => w.name === wave) + 1], phase = head.policy?.phase;
+  const reason = rights?.approve ? "You may not do that: " + rights.approve
+    : phase === "Rejected" || phase === "Failed" || phase === "Undoing" ? "The revision was rejected, has failed, or is undone." : "";
+  const effect = next ? `${nodes(next.nodes - next.updated)} of the wave ${next.name} can begin when the wave ${wave} is complete and has soaked, without another approval, ${paceOf(head)}.` : "No wave follows.";
+  return (
+    <span class="advance"><button type="button" disabled={!rights || !!reason} title={reason} onClick={() => ask(true)}>approve {wave} in advance</button>
+      {reason && <small> {reason}</small>}
+      {asked && <Confirm head={head} asked={{ verb: "approve", flags: { wave } }} effect={effect} close={() => ask(false)} />}</span>
+  );
+}
 
 /** Disabled lists the buttons that are disabled, with the reason of each. */
 function Disabled({ reasons }: { reasons: Map<string, string[]> }) {
   return reasons.size > 0 ? (
     <details class="denied"><summary>Why some are disabled</summary>
-      <ul class="plain">{[...reasons].map(([text, verbs]) => <li key={text}><b>{verbs.join(", ")}</b>: {text}</li>)}</ul>
+      <ul class="plain">{[...reasons].map(([text, verbs]) => <li key={text}><b>{verbs.map(labelOf).join(", ")}</b>: {text}</li>)}</ul>
     </details>
   ) : null;
 }
@@ -240,18 +270,18 @@ export function Actions({ head, details }: { head: Head; details?: Details }) {
         return (
           <button type="button" key={verb} class={verb === usable[0] ? "main" : dangerous.includes(verb) ? "danger" : ""} disabled={!rights || !!reason}
             title={denied ? "You may not do that: " + denied : reason || says[verb]} onClick={() => ask(verb === "release" ? { verb, flags: { all: "true" } } : { verb })}>
-            {verb}
+            {labelOf(verb)}
           </button>
         );
       })}
-      {rights && usable.length > 0 && <span class="use">It waits for a user: {usable.map((verb, i) => <Fragment key={verb}>{i > 0 && " or "}<b>{verb}</b></Fragment>)}.</span>}
+      {rights && usable.length > 0 && <span class="use">It waits for a user: {usable.map((verb, i) => <Fragment key={verb}>{i > 0 && " or "}<b>{labelOf(verb)}</b></Fragment>)}.</span>}
       <Disabled reasons={reasons} />
       {asked && <Confirm head={head} asked={asked} value={valueOf(asked.verb, details)} effect={effectOf(asked.verb, head, details)} close={() => ask(undefined)} />}
     </div>
   );
 }
 
-const withReason = ["approve", "promote", "reject", "retry"];
+const withReason = ["approve", "promote", "reject", "retry", "undo-to-committed"];
 
 /** save offers a file for the command that is shown. */
 export function save(name: string, text: string) {
@@ -337,8 +367,8 @@ export function Confirm({ head, asked, value, effect, close, again, after }: Con
   const line = (shown?.line || tried?.line || "").replace(" --dry-run=server", "") + (reason && !(shown?.line || "").includes("--reason") ? " --reason='" + reason.replaceAll("'", "'\\''") + "'" : "");
   return (
     <dialog ref={dialog} onClose={close} aria-labelledby="confirm-title">
-      <h2 id="confirm-title">{asked.plan ? "Apply this plan to" : asked.verb} {head.namespace}/{head.set}{asked.node && ", node " + asked.node}?</h2>
-      {says[asked.verb] && <p>{says[asked.verb]}.</p>}
+      <h2 id="confirm-title">{asked.plan ? "Apply this plan to" : labelOf(asked.verb)} {head.namespace}/{head.set}{asked.node && ", node " + asked.node}{asked.flags?.wave && ", wave " + asked.flags.wave}?</h2>
+      {says[asked.verb] && !asked.flags?.wave && <p>{says[asked.verb]}.</p>}
       {effect && !done && <p data-effect>{effect}</p>}
       {value && !done && <form class="tools" onSubmit={(e) => { e.preventDefault(); attempt(); }}>
         <label>{value.label} <input class="wide" value={entered} placeholder={value.hint} onInput={(e) => change(e.currentTarget.value)} /></label>
@@ -358,7 +388,7 @@ export function Confirm({ head, asked, value, effect, close, again, after }: Con
         {asked.plan && <> <button type="button" onClick={() => save("plan.json", JSON.stringify(asked.plan))}>Save plan.json</button></>}</p>}
       <p class="buttons">
         {stale && again && <button type="button" class="main" onClick={() => { dialog.current!.close(); again(); }}>Show the new plan</button>}
-        {!done && !stale && <button type="button" class={dangerous.includes(asked.verb) ? "main danger" : "main"} disabled={busy || !trial || !!trial.outcome.error} onClick={() => confirm(trial!)}>{asked.verb} {head.set}</button>}
+        {!done && !stale && <button type="button" class={dangerous.includes(asked.verb) ? "main danger" : "main"} disabled={busy || !trial || !!trial.outcome.error} onClick={() => confirm(trial!)}>{labelOf(asked.verb)} {head.set}</button>}
         <button type="button" onClick={() => dialog.current!.close()}>{done ? "Close" : "Cancel"}</button>
       </p>
     </dialog>

@@ -38,11 +38,15 @@ func AddUndo(o *options.Options, undo *cobra.Command) *cobra.Command {
 	undo.Flags().BoolVar(&committed, "to-committed", false, "Let the rollout policy return nodes to the committed revision, and keep the template.")
 	undo.Flags().StringVar(&v.reason, "reason", "", "Why, for other people, with --to-committed.")
 	noFiles(undo, "reason", cobra.NoFileCompletions)
+	undo.Flags().StringVar(&v.revision, "revision", "", "With --to-committed: do nothing if the rollout is of another revision than this one by now.")
+	noFiles(undo, "revision", cobra.NoFileCompletions)
 	undo.RunE = func(cmd *cobra.Command, args []string) error {
 		flags := cmd.Flags()
 		switch {
 		case !committed && flags.Changed("reason"):
 			return options.Usagef("--reason belongs to --to-committed: add that, or leave it out")
+		case !committed && flags.Changed("revision"):
+			return options.Usagef("--revision belongs to --to-committed: add that, or name a number of the history with --to-revision")
 		case !committed:
 			return byTemplate(cmd, args)
 		case flags.Changed("to-revision"):

@@ -22,7 +22,7 @@ const waitingPolicy = `{"apiVersion": "everynode.dev/v1alpha1", "kind": "Rollout
 
 // A decision about a revision that a person has seen is not made about another one that has begun to roll out before the confirmation.
 func TestADecisionIsAboutTheRevisionThatWasShown(t *testing.T) {
-	for verb, wave := range map[string]string{"approve": "canary", "reject": ""} {
+	for verb, wave := range map[string]string{"approve": "canary", "reject": "", undoToCommitted: ""} {
 		cluster := zoned(t, roll())
 		cluster.HonourDryRun(t)
 		if err := cluster.Dynamic.Tracker().Create(policies.Resource(), fakecluster.Object(t, waitingPolicy), "default"); err != nil {
@@ -32,11 +32,19 @@ func TestADecisionIsAboutTheRevisionThatWasShown(t *testing.T) {
 		a.s.verbs = func(o *options.Options) *cobra.Command {
 			root := program(o)
 			root.AddCommand(approve.Commands(o)...)
+			for _, c := range root.Commands() {
+				if c.Name() == "undo" {
+					approve.AddUndo(o, c)
+				}
+			}
 			return root
 		}
 		tried := a.post(t, verbPath)
-		if !strings.Contains(tried.Output, "agent-7f") || !strings.Contains(tried.Line, " --revision=agent-7f ") || tried.Exact["revision"] != "agent-7f" || tried.Exact["wave"] != wave {
+		if verb != undoToCommitted && !strings.Contains(tried.Output, "agent-7f") || !strings.Contains(tried.Line, " --revision=agent-7f ") || tried.Exact["revision"] != "agent-7f" || tried.Exact["wave"] != wave {
 			t.Fatalf("%s, tried: %+v", verb, tried)
+		}
+		if verb == undoToCommitted && !strings.HasPrefix(tried.Line, "kubectl everynode undo --to-committed -n default ") {
+			t.Errorf("the command is %s", tried.Line)
 		}
 		a.edit(t, policies.Resource(), "agents", func(u *unstructured.Unstructured) {
 			sets, _, _ := unstructured.NestedSlice(u.Object, "status", "sets")

@@ -29,7 +29,7 @@ import (
 
 // verb describes a verb of the plugin that the page can use.
 type verb struct {
-	// command are the words of the verb, if it has another name on the page.
+	// command are the words of the verb, if it has another name on the page, with flags that it always has.
 	command []string
 	// flags are those that a request may give, and arguments the number of arguments after the set.
 	flags     []string
@@ -65,6 +65,8 @@ const (
 	policyFlag = plan.PolicyFlag
 	// offFlag ends a canary, in place of a selector.
 	offFlag = "off"
+	// undoToCommitted returns nodes to the committed revision, and keeps the template.
+	undoToCommitted = "undo-to-committed"
 	// allFlag releases all pods that wait for a hook, in place of those on a node.
 	allFlag = "all"
 )
@@ -72,23 +74,24 @@ const (
 // offered are the verbs that the page can use.
 func offered() map[string]verb {
 	return map[string]verb{
-		"plan":         {flags: planFlags(), reads: true, simulates: true},
-		"apply":        {flags: planFlags(), planned: true, right: changeSet},
-		"explain-node": {reads: true, simulates: true},
-		"diff":         {arguments: 2, reads: true},
-		"pause":        {right: changeSet},
-		"resume":       {flags: []string{options.ObjectsFlag}, exact: []string{options.ObjectsFlag}, right: changeSet},
-		"set-image":    {arguments: 1, right: changeSet},
-		"partition":    {arguments: 1, right: changeSet},
-		"canary":       {flags: []string{offFlag}, arguments: 1, right: changeSet},
-		"restart":      {right: changeSet},
-		"suspend":      {flags: []string{options.ObjectsFlag}, exact: []string{options.ObjectsFlag}, right: changePolicy},
-		"release":      {command: []string{"pre-delete", "release"}, flags: []string{allFlag, edit.PodsFlag}, exact: []string{edit.PodsFlag}, right: changePod},
-		"undo":         {flags: []string{"to-revision"}, exact: []string{"to-revision"}, right: changeSet},
-		"approve":      {flags: []string{"wave", "revision", "reason"}, exact: []string{"revision", "wave"}, right: decide},
-		"promote":      {flags: []string{"wave", "revision", "reason"}, exact: []string{"revision", "wave"}, right: decide},
-		"reject":       {flags: []string{"revision", "reason"}, exact: []string{"revision"}, right: decide},
-		"retry":        {flags: []string{"revision", "reason"}, exact: []string{"revision"}, right: decide},
+		"plan":          {flags: planFlags(), reads: true, simulates: true},
+		"apply":         {flags: planFlags(), planned: true, right: changeSet},
+		"explain-node":  {reads: true, simulates: true},
+		"diff":          {arguments: 2, reads: true},
+		"pause":         {right: changeSet},
+		"resume":        {flags: []string{options.ObjectsFlag}, exact: []string{options.ObjectsFlag}, right: changeSet},
+		"set-image":     {arguments: 1, right: changeSet},
+		"partition":     {arguments: 1, right: changeSet},
+		"canary":        {flags: []string{offFlag}, arguments: 1, right: changeSet},
+		"restart":       {right: changeSet},
+		"suspend":       {flags: []string{options.ObjectsFlag}, exact: []string{options.ObjectsFlag}, right: changePolicy},
+		"release":       {command: []string{"pre-delete", "release"}, flags: []string{allFlag, edit.PodsFlag}, exact: []string{edit.PodsFlag}, right: changePod},
+		"undo":          {flags: []string{"to-revision"}, exact: []string{"to-revision"}, right: changeSet},
+		undoToCommitted: {command: []string{"undo", "--to-committed"}, flags: []string{"revision", "reason"}, exact: []string{"revision"}, right: decide},
+		"approve":       {flags: []string{"wave", "revision", "reason"}, exact: []string{"revision", "wave"}, right: decide},
+		"promote":       {flags: []string{"wave", "revision", "reason"}, exact: []string{"revision", "wave"}, right: decide},
+		"reject":        {flags: []string{"revision", "reason"}, exact: []string{"revision"}, right: decide},
+		"retry":         {flags: []string{"revision", "reason"}, exact: []string{"revision"}, right: decide},
 	}
 }
 
