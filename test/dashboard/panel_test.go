@@ -46,7 +46,7 @@ func TestThePanelOfANode(t *testing.T) {
 		{"name": "canary", "nodes": 2, "updated": 2, "available": 2, "phase": "WaitingForApproval"}, {"name": "remaining", "nodes": 1, "updated": 0, "available": 0, "phase": "Pending"}]`)
 	b.Does("a node", firstSet(address), chrome.Until(shows("main", "Waves of rolloutpolicy/waves")),
 		chrome.Press(chrome.Find(".cell[data-node=node-3]")), chrome.Until(shows(".panel", "Wave: remaining, which is Pending: 0 of 1 nodes updated and available.")),
-		chrome.Until(shows(".panel [data-next]", "Next: a user approves, with the button approve, or kubectl everynode approve ads/agent.")))
+		chrome.Until(shows(".panel [data-next]", "Next: a user approves, with kubectl everynode approve ads/agent.")), chrome.Until(shows(".panel [data-remedies]", "The buttons for that: approve (wave canary) or reject (revision ")))
 	b.Does("another node", chrome.Press(chrome.Find(".cell[data-node=node-1]")), chrome.Until(shows(".panel", "Wave: canary")), chrome.Until(shows(".panel [data-next]", "Next: nothing.")),
 		chrome.Press(chrome.Named(".panel button", "Explain with rules and values")), chrome.Until(shows(".panel [data-explained]", "Read at ")))
 	var explained string
@@ -78,7 +78,7 @@ func TestThePanelOfANodeThatDoesNotContinue(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Does("a pod that does not start", chrome.Press(chrome.Find(".cell[data-node=node-1]")), chrome.Until(shows(".panel [data-next]", "Next: nothing by itself: a user must correct why the pod does not start")),
-		chrome.Until(shows(".next", "1 node does not start (ImagePullBackOff): a user must correct the cause or return to the previous revision, with the button undo")),
+		chrome.Until(shows(".next", "1 node does not start (ImagePullBackOff): a user must correct the cause or return to the previous revision, with kubectl everynode undo ads/agent")),
 		chrome.Until(shows("h1", "stuck")), chrome.Until(shows(".summary", "No progress for ")))
 	b.Does("the list", chrome.Press(chrome.Find("main a[href='#/']")), chrome.Until(shows("table.sets", "stuck")), chrome.Until(shows("table.sets", "(ImagePullBackOff)")),
 		chrome.Until(`document.querySelector("table.sets .bar .done").style.width === "0%"`))
@@ -94,7 +94,7 @@ func TestAFailureIsShownOnce(t *testing.T) {
 	b.Does("the filter", log.Enable(), chromedp.Navigate(address), chromedp.WaitVisible("table.sets a"), chrome.Enter("input[type=search]", "nothing-like-this"),
 		chrome.Until(shows("main", "No daemon set matches.")), chrome.Enter("input[type=search]", " "))
 	b.Does("the failure", chrome.Press(chrome.Find("table.sets a")), chrome.Until(shows(".summary", "The revision has failed: Wave canary failed.")), chrome.Until(chrome.Count(".blocking")+" === 0"),
-		chrome.Until(`document.querySelector(".waves li .badge").innerText === "Failed"`), chrome.Until(shows(".next", "with the button undo")))
+		chrome.Until(`document.querySelector(".waves li .badge").innerText === "Failed"`), chrome.Until(shows(".next", "with kubectl everynode undo ads/agent")))
 	b.Quiet()
 }
 

@@ -25,6 +25,9 @@ export interface Policy {
   decisions?: { approval: string; text: string }[];
 }
 
+/** Remedy is an action for which a rollout waits: what it concerns, and its command for a shell. */
+export interface Remedy { verb: string; concerns: string; line: string }
+
 /** Head is the head of the page of a set. waveNames are the waves of the policy as it is now; those of policy are what its manager has reported, which may be older. */
 export interface Head {
   missing?: boolean; set: string; namespace: string; name: string; dialect: string; advanced: boolean; revision: string; state: string; why: string;
@@ -33,7 +36,7 @@ export interface Head {
   waves?: { size: number; done: number; total: number }; secondsLeft?: number; waveNames?: string[];
   verdicts?: { verdict: string; nodes: number }[]; budgetText: string; overBudget?: boolean;
   waits: { verdict: string; reason: string; notReady?: number; count: number; nodes: string[] }[];
-  problems?: string[]; policy?: Policy; next: string; halt?: string; secondsWithoutProgress?: number; unread?: string; lost?: string;
+  problems?: string[]; policy?: Policy; next: string; remedies?: Remedy[]; halt?: string; secondsWithoutProgress?: number; unread?: string; lost?: string;
   restarts: { new: number; old: number; newPods: number; oldPods: number };
 }
 
@@ -107,16 +110,6 @@ export function reasonOf(cell: Cell): string {
 export function waiting(text: string, cause?: string): string {
   const [verdict, count] = text.split(" "), sentence = verdicts[verdict]?.sentence;
   return sentence && count ? `${count} ${count === "1" ? "node" : "nodes"}: ${sentence}${cause ? " (" + cause + ")" : ""}` : text;
-}
-
-/** withButtons names the buttons of the page in a text of the cluster, next to what it says for other programs. */
-export function withButtons(text: string): string {
-  return text.replace(/with kubectl everynode (approve|promote|release|resume|retry|undo)\b/g, "with the button $1, or kubectl everynode $1")
-    .replace(/\brun kubectl everynode (approve|promote|retry|undo)\b/g, "use the button $1, run kubectl everynode $1")
-    .replace(/\bwith a RolloutApproval with the decision (Promote|Retry)\b/g, (all, decision) => `with the button ${decision.toLowerCase()}, or ${all}`)
-    .replace(/\bcreate a RolloutApproval with the decision (Retry|Promote)\b/g, (all, decision) => `use the button ${decision.toLowerCase()}, or ${all}`)
-    .replace(/\ba RolloutApproval with the decision Retry is created/g, "you use the button retry, or $&")
-    .replace(/\bset spec\.suspend to false\b/g, "use the button resume, or $&");
 }
 
 /** collator sorts names with numbers in them. */

@@ -6,14 +6,14 @@ import { ComponentChildren, Fragment, h } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { query, read, useStream } from "./api";
 import { Foreseen, Foresight, Plan, PlanLegend, PlanPanel, PlanPlayer, approvals, lasts, lookOf, within } from "./foresight";
-import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, collator, groupOf, groups, moment, nodePath, notReady, stuck, reasonOf, seconds, span, wall, withButtons } from "./model";
+import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, collator, groupOf, groups, moment, nodePath, notReady, stuck, reasonOf, seconds, span, wall } from "./model";
 import { useKept } from "./kept";
 import { Pods } from "./node";
 import { Absent, Badge, Bar, Conditions, Difference, Table, Warnings } from "./parts";
 import { Playback, Replayed } from "./playback";
 import { Picture, Tile, TileGroup, panelId } from "./picture";
 import { ClosedTimes, Timeline, brief, opens } from "./timeline";
-import { Actions, Advance, Confirm, run, useRights, waitsForHook } from "./verbs";
+import { Actions, Advance, Confirm, labelOf, run, useRights, waitsForHook } from "./verbs";
 
 const zone = "topology.kubernetes.io/zone";
 
@@ -122,8 +122,8 @@ function Summary({ head, details, revisions, cells }: { head: Head; details?: De
         {head.waves && !head.policy && <div><dt>Batches</dt><dd>{head.waves.done} of {head.waves.total}, of {head.waves.size} nodes</dd></div>}
       </dl>
       {(head.problems || []).map((text) => <p key={text} class="warning">{text}</p>)}
-      {head.policy?.failure?.message && <p class="warning">The revision has failed: {withButtons(head.policy.failure.message)}</p>}
-      {(head.policy?.blocking || []).filter((b) => b.message !== head.policy?.failure?.message).map((b) => <p key={b.reason + b.message} class="blocking">Nothing starts: {withButtons(b.message)}</p>)}
+      {head.policy?.failure?.message && <p class="warning">The revision has failed: {head.policy.failure.message}</p>}
+      {(head.policy?.blocking || []).filter((b) => b.message !== head.policy?.failure?.message).map((b) => <p key={b.reason + b.message} class="blocking">Nothing starts: {b.message}</p>)}
       {head.waits.length > 0 && <ul class="waits" aria-label="What nodes wait for">
         {head.waits.slice(0, 8).map((w) => (
           <li key={w.verdict + w.reason + !!w.notReady}>
@@ -303,10 +303,10 @@ function useWhy(head: Head, node: string, state: string): { why?: Why; current: 
 /** nextOf is what happens next to a node: at a time, by a person, or with the others of the set. */
 function nextOf(head: Head, cell?: Cell, e?: Explained): string {
   if (e?.next) {
-    return withButtons(e.next);
+    return e.next;
   }
   if (e?.remedy) {
-    return "nothing by itself; what helps: " + withButtons(e.remedy);
+    return "nothing by itself; what helps: " + e.remedy;
   }
   const group = cell ? groupOf(cell.v) : 0;
   if (cell?.x && (group === 3 || group === 4 || cell.v === "wait-unreachable")) {
@@ -345,6 +345,7 @@ function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: C
         {cell.c && " It uses the budget."}{cell.x && ` The node is not ready for ${span(Date.now() / 1000 - cell.x)}.`}</p> : <p>The set needs no pod there any more.</p>}
       {inWave && <p>Wave: {inWave}{wave && `, which is ${wave.phase}: ${wave.available} of ${wave.nodes} nodes updated and available`}.</p>}
       <p data-next aria-busy={!current}>Next: {next}{current && "."}</p>
+      {cell && groupOf(cell.v) > 1 && head.remedies && <p data-remedies>The buttons for that: {head.remedies.map((r) => `${labelOf(r.verb)} (${r.concerns})`).join(" or ")}.</p>}
       {(cell?.p || []).map((p) => <p key={p.name}>{p.name}: {p.state}, revision <code>{p.revision}</code>, {p.restarts || 0} restarts</p>)}
       {details && <Fragment>
         {details.error && <p class="warning">{details.error}</p>}

@@ -165,26 +165,6 @@ function idleFor(verb: string, head: Head): string {
   return "";
 }
 
-/** wanted are the verbs with which a user lets a rollout go on that waits for one. */
-function wanted(head: Head, details?: Details): string[] {
-  const phase = head.policy?.phase;
-  switch (true) {
-    case details?.paused || details?.policy?.suspend:
-      return ["resume"];
-    case head.policy?.waves?.some((w) => w.phase === "WaitingForApproval") && phase !== "Rejected":
-      return ["approve", "reject"];
-    case phase === "Failed":
-      return ["retry", "undo"];
-    case phase === "Rejected":
-      return ["undo"];
-    case head.policy?.blocking?.some((b) => b.reason === nodesGone):
-      return ["promote", "reject"];
-    case head.verdicts?.some((v) => v.verdict === waitsForHook):
-      return ["release"];
-  }
-  return [];
-}
-
 const paceOf = (head: Head) => head.budget.limit > 0 ? `at most ${nodes(head.budget.limit)} at a time` : "and none before the budget allows it";
 
 /** effectOf is what a verb does to nodes, as far as the page knows it; empty if that depends on what is entered. */
@@ -224,7 +204,7 @@ export function effectOf(verb: string, head: Head, details?: Details): string {
 }
 
 /** labelOf is the text of the button of a verb. */
-const labelOf = (verb: string) => verb === "undo-to-committed" ? "undo to committed" : verb;
+export const labelOf = (verb: string) => verb === "undo-to-committed" ? "undo to committed" : verb;
 
 const nodes = (n: number) => n + (n === 1 ? " node" : " nodes");
 
@@ -254,7 +234,7 @@ function Disabled({ reasons }: { reasons: Map<string, string[]> }) {
 export function Actions({ head, details }: { head: Head; details?: Details }) {
   const rights = useRights(head.namespace, head.set);
   const [asked, ask] = useState<Asked>();
-  const verbs = offered(head, details), reasons = new Map<string, string[]>(), use = wanted(head, details);
+  const verbs = offered(head, details), reasons = new Map<string, string[]>(), remedies = head.remedies || [];
   const reasonFor = (verb: string) => deniedFor(verb, rights, details) || idleFor(verb, head);
   for (const verb of verbs) {
     const reason = reasonFor(verb);
@@ -262,7 +242,7 @@ export function Actions({ head, details }: { head: Head; details?: Details }) {
       reasons.set(reason, [...(reasons.get(reason) || []), verb]);
     }
   }
-  const usable = use.filter((verb) => verbs.includes(verb) && !reasonFor(verb));
+  const usable = remedies.map((r) => r.verb).filter((verb) => verbs.includes(verb) && !reasonFor(verb));
   return (
     <div class="actions" role="group" aria-label="Actions">
       {verbs.map((verb) => {
@@ -275,6 +255,7 @@ export function Actions({ head, details }: { head: Head; details?: Details }) {
         );
       })}
       {rights && usable.length > 0 && <span class="use">It waits for a user: {usable.map((verb, i) => <Fragment key={verb}>{i > 0 && " or "}<b>{labelOf(verb)}</b></Fragment>)}.</span>}
+      {remedies.length > 0 && <ul class="plain remedies" aria-label="What a user can do">{remedies.map((r) => <li key={r.verb}>{labelOf(r.verb)} ({r.concerns}): <code>{r.line}</code></li>)}</ul>}
       <Disabled reasons={reasons} />
       {asked && <Confirm head={head} asked={asked} value={valueOf(asked.verb, details)} effect={effectOf(asked.verb, head, details)} close={() => ask(undefined)} />}
     </div>

@@ -4,7 +4,6 @@ package dashboard
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,17 +16,14 @@ import (
 
 // nextOf describes what happens next to a set, and when.
 func nextOf(m *inspect.Evaluation, state inspect.State, left *int, now time.Time) string {
-	o := outlook{
-		state: state, set: m.Set.String(), nodes: m.Snapshot.Nodes, target: m.Snapshot.Set.Update, verdicts: m.Plan.Verdicts, left: left, paused: m.Snapshot.Set.Paused,
-		undo: m.History != nil && len(m.History.Revisions) > 1,
-	}
+	o := outlookOf(m, state, left)
 	p := m.Governance.Report()
 	if m.Abandoned() && state != inspect.Finished {
 		c := o.count()
-		return withButtons(strings.Join(append(c.before("nothing starts before a user acts: "+m.Stopped()), o.others(c)...), "; "))
+		return strings.Join(append(c.before("nothing starts before a user acts: "+m.Stopped()), o.others(c)...), "; ")
 	}
 	if p == nil || p.Suspended && state == inspect.Finished {
-		return withButtons(o.next())
+		return o.next()
 	}
 	next := p.NextAction(now, o.set)
 	if next == "" {
@@ -38,13 +34,13 @@ func nextOf(m *inspect.Evaluation, state inspect.State, left *int, now time.Time
 	o.undo = o.undo && (p.Suspended || !stopped && p.Phase != v1alpha1.PhaseUndoing)
 	o.judged = o.released && m.Governance.Policies[0].Rules.Failure != nil
 	if next == "" {
-		return withButtons(o.next())
+		return o.next()
 	}
 	c, parts := o.count(), []string{next}
 	if stopped {
 		parts = c.before(next)
 	}
-	return withButtons(strings.Join(append(parts, o.others(c)...), "; "))
+	return strings.Join(append(parts, o.others(c)...), "; ")
 }
 
 // stalled describes who must do what about a rollout that its policy does not continue; empty if it does.
@@ -66,13 +62,6 @@ func (c *tally) before(next string) []string {
 	}
 	return []string{next}
 }
-
-// withButtons names the buttons of the page next to the commands in a text.
-func withButtons(text string) string {
-	return commandLine.ReplaceAllString(text, "with the button $1, or kubectl everynode $1")
-}
-
-var commandLine = regexp.MustCompile(`with kubectl everynode (approve|promote|release|resume|retry|undo)\b`)
 
 // haltOf is why a rollout gets no further now, in a word or two; empty if it does, or has ended. stalled is for how many seconds there has been no progress.
 func haltOf(m *inspect.Evaluation, o inspect.Outcome, stalled int) string {
@@ -100,6 +89,13 @@ func hasStuck(m *inspect.Evaluation) bool {
 		}
 	}
 	return false
+}
+
+func outlookOf(m *inspect.Evaluation, state inspect.State, left *int) *outlook {
+	return &outlook{
+		state: state, set: m.Set.String(), nodes: m.Snapshot.Nodes, target: m.Snapshot.Set.Update, verdicts: m.Plan.Verdicts, left: left, paused: m.Snapshot.Set.Paused,
+		undo: m.History != nil && len(m.History.Revisions) > 1,
+	}
 }
 
 // outlook is what the next action of a set depends on.

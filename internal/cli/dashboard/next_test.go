@@ -21,7 +21,7 @@ import (
 // What happens next is said in words, whatever the nodes wait for, and when, if that is known.
 func TestWhatHappensNext(t *testing.T) {
 	minute := 60
-	const undo = "a user must correct the cause or return to the previous revision, with the button undo, or kubectl everynode undo ads/agent"
+	const undo = "a user must correct the cause or return to the previous revision, with kubectl everynode undo ads/agent"
 	for want, o := range map[string]outlook{
 		"nothing: the rollout is finished":                                                   {state: inspect.Finished, verdicts: of(rollout.UpToDate, rollout.NotWanted)},
 		"2 nodes are changed now; about 1m00s left":                                          {state: inspect.Rolling, verdicts: of(rollout.Recreating, rollout.Creating, rollout.WaitBudget), left: &minute},
@@ -35,10 +35,10 @@ func TestWhatHappensNext(t *testing.T) {
 		"the next of 1 node follows when fewer nodes are without an available pod; 1 node that is not ready continues when it is ready again": {
 			state: inspect.Rolling, verdicts: of(rollout.WaitBudget, rollout.WaitUnreachable),
 		},
-		"1 node becomes available; then nothing by itself, for 2 nodes: the update is paused, until a user resumes it, with the button resume, or kubectl everynode resume ads/agent": {
+		"1 node becomes available; then nothing by itself, for 2 nodes: the update is paused, until a user resumes it, with kubectl everynode resume ads/agent": {
 			state: inspect.Rolling, paused: true, verdicts: of(rollout.WaitPaused, rollout.WaitAvailable, rollout.WaitPaused),
 		},
-		"nothing by itself, for 2 nodes: the update is paused, until a user resumes it, with the button resume, or kubectl everynode resume ads/agent; 2 nodes that are not ready continue when they are ready again": {
+		"nothing by itself, for 2 nodes: the update is paused, until a user resumes it, with kubectl everynode resume ads/agent; 2 nodes that are not ready continue when they are ready again": {
 			state: inspect.Rolling, paused: true, verdicts: of(rollout.WaitPaused, rollout.WaitTerminating, rollout.WaitPaused, rollout.WaitAvailable), nodes: []rollout.Node{{Ready: true}, {}, {Ready: true}, {}},
 		},
 		"nothing: the rollout is finished; 1 node that is not ready continues when it is ready again": {
@@ -50,14 +50,14 @@ func TestWhatHappensNext(t *testing.T) {
 		"1 node does not start (ImagePullBackOff): a user must correct the cause, unless the rollout policy decides first that the revision has failed": {
 			state: inspect.Rolling, verdicts: of(rollout.WaitAvailable), nodes: []rollout.Node{pulling()}, released: true, judged: true,
 		},
-		"the next of 1 node follows when fewer nodes are without an available pod; 1 node continues when the owner of the preDelete hook releases the pods, or a user does, with the button release, or kubectl everynode release --all ads/agent": {
+		"the next of 1 node follows when fewer nodes are without an available pod; 1 node continues when the owner of the preDelete hook releases the pods, or a user does, with kubectl everynode release --all ads/agent": {
 			state: inspect.Rolling, verdicts: of(rollout.WaitHook, rollout.WaitBudget),
 		},
 	} {
 		for o.set = "ads/agent"; len(o.nodes) < len(o.verdicts); {
 			o.nodes = append(o.nodes, rollout.Node{Ready: true})
 		}
-		if got := withButtons(o.next()); got != want {
+		if got := o.next(); got != want {
 			t.Errorf("%v: %q, want %q", o.verdicts, got, want)
 		}
 	}
@@ -114,7 +114,7 @@ func complete(t *testing.T, policy *unstructured.Unstructured) {
 
 // A suspended policy starts nothing, whatever ends meanwhile: what happens next is that a user resumes it. What has begun goes on.
 func TestNextOfASuspendedPolicy(t *testing.T) {
-	const resumed = "nothing starts before a user resumes the policy, with the button resume, or kubectl everynode resume rolloutpolicy/waves"
+	const resumed = "nothing starts before a user resumes the policy, with kubectl everynode resume rolloutpolicy/waves"
 	for name, test := range map[string]struct{ letters, next, want string }{
 		"a soak that ends":      {"uoo", `{action: EndSoak, at: "2026-03-01T13:00:00Z"}`, resumed},
 		"a window that opens":   {"ooo", `{action: OpenWindow, at: "2026-03-01T13:00:00Z"}`, resumed},
@@ -139,9 +139,9 @@ func TestNextOfASuspendedPolicy(t *testing.T) {
 
 // After a failure or a rejection a user decides; what has begun goes on, and a node that is not ready continues when it is ready.
 func TestNextOfARevisionThatWasGivenUp(t *testing.T) {
-	const undo = "nothing starts before a user returns to the previous revision, with the button undo, or kubectl everynode undo ads/agent, or "
+	const undo = "nothing starts before a user returns to the previous revision, with kubectl everynode undo ads/agent, or "
 	for phase, want := range map[v1alpha1.Phase]string{
-		v1alpha1.PhaseFailed:   undo + "tries this one again, with the button retry, or kubectl everynode retry ads/agent",
+		v1alpha1.PhaseFailed:   undo + "tries this one again, with kubectl everynode retry ads/agent",
 		v1alpha1.PhaseRejected: undo + "deletes the rejection, with kubectl delete rolloutapproval no",
 	} {
 		policy := suspended(t, "null")
@@ -180,7 +180,7 @@ status: {state: Valid, targetNumber: 2}
 // A rollout that is stalled does not wait for its policy: a user must act, and the text says how.
 func TestNextOfAStalledRollout(t *testing.T) {
 	for reason, want := range map[string]string{
-		"NodesGone": "nothing starts before the nodes of the wave are back, or a user continues without them, with the button promote, or kubectl everynode promote ads/agent, or returns to the previous revision, with the button undo, or kubectl everynode undo ads/agent",
+		"NodesGone": "nothing starts before the nodes of the wave are back, or a user continues without them, with kubectl everynode promote ads/agent, or returns to the previous revision, with kubectl everynode undo ads/agent",
 		"Other":     "nothing starts before a user corrects what the policy reports: Another thing is wrong",
 	} {
 		policy := suspended(t, "null")

@@ -34,6 +34,8 @@ type head struct {
 	Restarts restarts `json:"restarts"`
 	// Next describes the next action and when it happens, as text.
 	Next string `json:"next"`
+	// Remedies are the actions for which the rollout waits.
+	Remedies []remedy `json:"remedies,omitempty"`
 	// Halt is why it gets no further now, in a word or two, SecondsStalled how long there has been no progress, if that is long for this update.
 	Halt           string `json:"halt,omitempty"`
 	SecondsStalled int    `json:"secondsWithoutProgress,omitempty"`
@@ -144,6 +146,7 @@ func (p *setPage) head(m *inspect.Evaluation, model view.Model) head {
 		h.SecondsStalled = int(model.Pace.Stalled.Seconds())
 	}
 	h.Halt = haltOf(m, h.Outcome, h.SecondsStalled)
+	h.Remedies = p.s.remediesOf(m, h.State)
 	h.Next = nextOf(m, h.State, h.SecondsLeft, p.s.o.Now())
 	h.Nodes, h.Left, h.Unreachable, h.Kept = nil, nil, nil, nil // they are the cells
 	return h
