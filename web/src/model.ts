@@ -40,7 +40,7 @@ export interface Head {
   restarts: { new: number; old: number; newPods: number; oldPods: number };
 }
 
-export interface Revision { name: string; hash: string; number: number; created: number; pods: number; images?: string[]; current?: boolean; failed?: string; marked?: string }
+export interface Revision { name: string; hash: string; number: number; created: number; pods: number; images?: string[]; current?: boolean; failed?: string; marked?: string; rejected?: string }
 
 export interface Condition { type: string; status: string; reason?: string; message?: string; since?: string; of?: string }
 

@@ -470,7 +470,7 @@ function Revisions({ head, all }: { head: Head; all: Revision[] }) {
     return `${pods} ${pods === 1 ? "node gets" : "nodes get"} revision ${number} (${images(to)}) instead of revision ${from?.number} (${images(from)}), at most ${head.budget.limit} at a time.`;
   };
   const state = (r: Revision) => [
-    r.current && "wanted", r.name === head.policy?.committedRevision && "committed", r.name === head.policy?.rejectedRevision && "rejected", r.failed && "failed: " + r.failed,
+    r.current && "wanted", r.name === head.policy?.committedRevision && "committed", r.rejected || r.name === head.policy?.rejectedRevision && "rejected", r.failed && "failed: " + r.failed,
     r.marked && "has a mark of a failure that no policy confirms: " + r.marked,
   ].filter(Boolean).join(", ");
   return (
@@ -481,7 +481,7 @@ function Revisions({ head, all }: { head: Head; all: Revision[] }) {
             <td>{r.number}</td><td><code>{r.hash}</code></td><td>{ago(r.created)}</td><td>{r.pods}</td><td>{(r.images || []).map((x) => <div key={x}><code>{x}</code></div>)}</td>
             <td>{state(r) || "–"}</td>
             <td>{all[i + 1] && <button type="button" onClick={() => show(all[i + 1].number, r.number)}>from {all[i + 1].number}</button>}</td>
-            <td>{!r.current && <button type="button" disabled={!rights || !!rights.undo} title={rights?.undo} onClick={() => goBack(r.number)}>undo to {r.number}</button>}</td>
+            <td>{!r.current && <button type="button" class={r.rejected || r.failed || r.name === head.policy?.rejectedRevision ? "danger" : ""} disabled={!rights || !!rights.undo} title={rights?.undo} onClick={() => goBack(r.number)}>undo to {r.number}</button>}</td>
           </tr>
         ))}
       </Table>

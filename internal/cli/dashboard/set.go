@@ -82,6 +82,8 @@ type revisionRow struct {
 	// the manager.
 	Failed string `json:"failed,omitempty"`
 	Marked string `json:"marked,omitempty"`
+	// Rejected is who has rejected it, and why; also if the set has another revision since.
+	Rejected string `json:"rejected,omitempty"`
 }
 
 // setPage makes the frames of the page of a set.
@@ -183,7 +185,7 @@ func revisionRows(m *inspect.Evaluation, model *view.Model) []revisionRow {
 		r := &m.History.Revisions[i]
 		row := revisionRow{
 			Name: r.Name, Hash: r.Hash, Number: r.Number, Created: int64(r.Created) / 1e9, Pods: pods[r.Hash],
-			Images: imagesOf(m, i), Current: i == m.History.Current,
+			Images: imagesOf(m, i), Current: i == m.History.Current, Rejected: m.Governance.Rejected(r.Name),
 		}
 		switch {
 		case report != nil && report.Failure != nil && report.TargetRevision == r.Name:

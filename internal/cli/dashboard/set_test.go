@@ -19,6 +19,7 @@ import (
 	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
+	rules "everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
@@ -54,6 +55,17 @@ func TestAMarkThatNoStatusConfirms(t *testing.T) {
 		if rows[0].Failed != test.failed || rows[0].Marked != test.marked {
 			t.Errorf("%s: %+v", name, rows[0])
 		}
+	}
+}
+
+// A revision that was rejected is still marked after the set has returned to another one: it is not offered as one like the others.
+func TestARevisionThatWasRejectedEarlier(t *testing.T) {
+	data := []byte(`{"spec":{"template":{"$patch":"replace","metadata":{},"spec":{"containers":[{"name":"c","image":"img:v1"}]}}}}`)
+	h := clustercache.Resolve(&dialect.Workload{}, []clustercache.Revision{{Name: "agent-1", Hash: "1", Number: 1, Data: data}})
+	no := v1alpha1.RolloutApproval{ObjectMeta: metav1.ObjectMeta{Name: "no"}, Spec: v1alpha1.RolloutApprovalSpec{Set: "agent", Revision: "agent-1", Decision: v1alpha1.Reject, By: "jane", Reason: "It loses packets."}}
+	g := inspect.Governance{Set: rules.Set{Name: "agent"}, Approvals: []v1alpha1.RolloutApproval{no}}
+	if rows := revisionRows(&inspect.Evaluation{View: live.View{History: h}, Governance: g}, &view.Model{}); rows[0].Rejected != "rejected by jane (no): It loses packets." {
+		t.Errorf("%+v", rows[0])
 	}
 }
 

@@ -4,6 +4,7 @@ package inspect
 
 import (
 	"slices"
+	"strings"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 )
@@ -54,4 +55,17 @@ func (d *Decision) line() string {
 		text += ": " + d.Reason
 	}
 	return text
+}
+
+// Rejected describes who has rejected a revision of the set, and why; empty if no rejection counts. Also one counts that is about a revision of earlier.
+func (g *Governance) Rejected(revision string) string {
+	for i := range g.Approvals {
+		a := &g.Approvals[i]
+		if a.Spec.Decision != v1alpha1.Reject || a.Spec.Set != g.Set.Name || a.Spec.Revision != revision || a.DeletionTimestamp != nil || a.Status.State == v1alpha1.ApprovalVoid {
+			continue
+		}
+		d := Decision{Approval: a.Name, Decision: a.Spec.Decision, By: a.Spec.By, Reason: a.Spec.Reason}
+		return strings.TrimPrefix(d.line(), "the revision was ")
+	}
+	return ""
 }
