@@ -84,15 +84,15 @@ func readDetails(ctx context.Context, s *server, m *inspect.Evaluation) *details
 	d.PolicyText, d.Closed = policyText(m), closedOf(m, s.o.Now())
 	object, err := s.clients.Dynamic.Resource(m.Set.Resource).Namespace(m.Set.Namespace()).Get(ctx, m.Set.Name(), metav1.GetOptions{})
 	if err != nil {
-		d.Errors = append(d.Errors, options.Explain(err, options.Request{
+		d.Errors = append(d.Errors, options.PageText(options.Explain(err, options.Request{
 			Verb: "get", Resource: m.Set.Resource.GroupResource(), Namespace: m.Set.Namespace(), Name: m.Set.Name(),
-		}).Error())
+		})))
 	} else {
 		d.take(object.Object)
 	}
 	d.takePolicies(m)
 	if list, err := inspect.Events(ctx, s.clients, m.Set, mostEvents); err != nil {
-		d.Errors = append(d.Errors, err.Error())
+		d.Errors = append(d.Errors, options.PageText(err))
 	} else {
 		d.Events, d.EventsSay = list.Events, list.String()
 	}
@@ -211,12 +211,12 @@ func (s *server) readNode(ctx context.Context, name, namespace string) *nodeDeta
 	case err == nil:
 		d.takeNode(node)
 	case !apierrors.IsNotFound(err): // sets may have pods of a node that was deleted
-		d.Error = options.Explain(err, options.Request{Verb: "get", Resource: corev1.Resource("nodes"), Name: name}).Error()
+		d.Error = options.PageText(options.Explain(err, options.Request{Verb: "get", Resource: corev1.Resource("nodes"), Name: name}))
 	}
 	selector := fields.OneTermEqualSelector("spec.nodeName", name).String()
 	pods, err := s.clients.Kubernetes.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
 	if err != nil {
-		d.Error = options.Explain(err, options.Request{Verb: "list", Resource: corev1.Resource("pods"), Namespace: namespace}).Error()
+		d.Error = options.PageText(options.Explain(err, options.Request{Verb: "list", Resource: corev1.Resource("pods"), Namespace: namespace}))
 		return d
 	}
 	for i := range pods.Items {

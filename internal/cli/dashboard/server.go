@@ -291,5 +291,5 @@ func (s *server) fail(w http.ResponseWriter, err error) {
 	case errors.Is(err, context.Canceled):
 		code = http.StatusServiceUnavailable
 	}
-	fail(w, code, err.Error())
+	fail(w, code, options.PageText(err))
 }

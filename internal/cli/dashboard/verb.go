@@ -322,6 +322,7 @@ func (s *server) play(ctx context.Context, asked *request, words, args []string)
 		}
 	}
 	o := options.New(genericiooptions.IOStreams{In: bytes.NewReader(in), Out: &out, ErrOut: &notes})
+	o.InName = formNames[policyFlag]
 	o.Version, o.Now, o.After = s.o.Version, s.o.Now, s.o.After
 	o.Getenv = func(string) string { return "" }
 	o.Given, o.Exact, o.Confirmed = s.clientsIn(asked.Namespace), map[string]string{}, asked.Flags
@@ -344,7 +345,7 @@ func (s *server) play(ctx context.Context, asked *request, words, args []string)
 			result.Stale = append(result.Stale, options.Printable(change))
 		}
 	case err != nil:
-		result.Error = options.PrintableLines(err.Error())
+		result.Error = options.PrintableLines(asked.formText(err))
 	case reads && json.Valid(out.Bytes()):
 		result.Data = out.Bytes()
 	default:
@@ -365,11 +366,11 @@ func (s *server) rights(w http.ResponseWriter, r *http.Request) {
 	for _, right := range []string{changeSet, changePolicy, createPolicy, decide, changePod} {
 		err := s.clients.May(r.Context(), rightOf(right, key, policy))
 		if err != nil {
-			missing["right:"+right] = err.Error()
+			missing["right:"+right] = options.PageText(err)
 		}
 		for name, v := range offered() {
 			if err != nil && v.right == right {
-				missing[name] = err.Error()
+				missing[name] = options.PageText(err)
 			}
 		}
 	}

@@ -72,12 +72,37 @@ func Explain(err error, r Request) error {
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the cluster rejects your credentials: log in again, or use another user with --user or --context (%w)", err)
 	case utilnet.IsConnectionRefused(err):
-		return fmt.Errorf("%s %s: %w (there is no API server: name another cluster with --context or --kubeconfig, or set KUBECONFIG)", r.Verb, r.what(), err)
+		return &Advice{
+			Err:   fmt.Errorf("%s %s: %w", r.Verb, r.what(), err),
+			Shell: "there is no API server: name another cluster with --context or --kubeconfig, or set KUBECONFIG",
+			Page:  "the API server does not answer; the page tries again",
+		}
 	case webhookFailed(err):
 		return fmt.Errorf("%s %s: %w (see `%s doctor`)", r.Verb, r.what(), err, Program)
 	default:
 		return fmt.Errorf("%s %s: %w", r.Verb, r.what(), err)
 	}
+}
+
+// Advice is an error with what a user can do about it: in a shell, and on a page, which has no flags.
+type Advice struct {
+	Err         error
+	Shell, Page string
+}
+
+// Error implements error, for a shell.
+func (a *Advice) Error() string { return a.Err.Error() + " (" + a.Shell + ")" }
+
+// Unwrap returns the cause.
+func (a *Advice) Unwrap() error { return a.Err }
+
+// PageText is the text of an error for a page.
+func PageText(err error) string {
+	text := err.Error()
+	if a := (*Advice)(nil); errors.As(err, &a) {
+		text = strings.Replace(text, a.Error(), a.Err.Error()+" ("+a.Page+")", 1)
+	}
+	return text
 }
 
 // deniedRight is in the API server's message about a missing right: User "jane" cannot patch resource "daemonsets".

@@ -39,6 +39,8 @@ type Options struct {
 	Getenv func(string) string
 	Now    func() time.Time
 	After  func(time.Duration) <-chan time.Time
+	// InName is what In is called in messages.
+	InName string
 	// Given, if set, is returned by Clients.
 	Given *Clients
 	// Exact, if not nil, receives the flags with which the command does the same again, whatever changes meanwhile.
@@ -70,7 +72,7 @@ func (o *Options) Changes(objects ...string) error {
 // New returns Options that read the environment of the process.
 func New(streams genericiooptions.IOStreams) *Options {
 	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryQPS(50).WithDiscoveryBurst(300)
-	return &Options{ConfigFlags: flags, IOStreams: streams, Output: OutputTable, Version: "unknown", Getenv: os.Getenv, Now: time.Now, After: time.After}
+	return &Options{ConfigFlags: flags, IOStreams: streams, InName: "the standard input", Output: OutputTable, Version: "unknown", Getenv: os.Getenv, Now: time.Now, After: time.After}
 }
 
 // AddFlags adds the common flags to the root command.

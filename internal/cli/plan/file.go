@@ -32,7 +32,7 @@ func readFile(o *options.Options, name string) ([]byte, error) {
 	if name == "-" {
 		data, err := io.ReadAll(o.In)
 		if err != nil {
-			return nil, fmt.Errorf("reading the standard input: %w", err)
+			return nil, fmt.Errorf("reading %s: %w", o.InName, err)
 		}
 		return data, nil
 	}

@@ -46,7 +46,7 @@ func (q *question) policyFrom(o *options.Options, c *options.Clients, file strin
 		return err
 	}
 	if q.policyIn = file; file == "-" {
-		q.policyIn = "the standard input"
+		q.policyIn = o.InName
 	}
 	q.policy, err = readPolicy(data, source{namespace: c.Namespace, where: q.policyIn, set: q.named})
 	return err
