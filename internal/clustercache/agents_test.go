@@ -3,12 +3,15 @@
 package clustercache
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"unique"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/dialect"
 )
 
 // TestNodesWithAnAgent: a pod counts while it is ready, and only one of a daemon set in the namespace of the agents.
@@ -68,4 +71,26 @@ func TestTwoAgentsOfANode(t *testing.T) {
 	f.wantAgents("a")
 	f.x.ReplacePods(nil, f.next())
 	f.wantAgents("")
+}
+
+// TestPullSecretsOfPods are those of all pods of the set that stay, each once.
+func TestPullSecretsOfPods(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	f.node("b")
+	key := f.set("ds")
+	for i, names := range []string{"", "s", "t,s", "u", ",,"} {
+		p := pod(fmt.Sprint("p", i), "a", "ds")
+		if p.Facts = (&dialect.PodFacts{}); names != "" {
+			p.Facts.PullSecrets = unique.Make(names)
+		}
+		p.Deleting = names == "u"
+		f.put(p)
+	}
+	if got := f.x.PullSecrets(key); !slices.Equal(got, []string{"s", "t"}) {
+		t.Errorf("got %q", got)
+	}
+	if got := f.x.PullSecrets(Key{Name: "other"}); len(got) > 0 {
+		t.Errorf("another set has %q", got)
+	}
 }

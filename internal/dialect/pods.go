@@ -4,7 +4,9 @@ package dialect
 
 import (
 	"slices"
+	"strings"
 	"time"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -43,6 +45,16 @@ type PodFacts struct {
 	Trouble string
 	// Announced is what the pod announces about a newer revision.
 	Announced Announced
+	// PullSecrets are the names of the pull secrets of the pod, with commas. A pod of a template without any has those of its service account.
+	PullSecrets unique.Handle[string]
+}
+
+// SecretNames returns the names of the pull secrets of the pod.
+func (f *PodFacts) SecretNames() []string {
+	if f == nil || f.PullSecrets == (unique.Handle[string]{}) {
+		return nil
+	}
+	return strings.Split(f.PullSecrets.Value(), ",")
 }
 
 // Announced is what a pod announces about a newer revision.

@@ -43,6 +43,8 @@ type Input struct {
 	// all jobs go.
 	InPlace *InPlace
 	Off     bool
+	// PullSecrets are pull secrets that pods of the set have and agents may get, in addition to those of the template.
+	PullSecrets []string
 }
 
 // Output is what is to be done. The jobs have no owner yet.

@@ -5,6 +5,7 @@ package predownload
 import (
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +38,7 @@ func (in *Input) job(image podtemplate.NamedImage, with []string) *v1beta1.Image
 		ObjectMeta: metav1.ObjectMeta{Namespace: in.Set.Namespace, Name: r.Name + "-" + image.Name, Labels: onJob},
 		Spec: v1beta1.ImagePullJobSpec{
 			Image:       image.Image,
-			PullSecrets: secrets(r.Template),
+			PullSecrets: in.secrets(r.Template),
 			PodSelector: &v1beta1.ImagePullJobPodSelector{LabelSelector: in.selector(with)},
 			Parallelism: &parallelism,
 			PullPolicy: &v1beta1.PullPolicy{
@@ -94,6 +95,17 @@ func expression(key, operator string, values []string) metav1.LabelSelectorRequi
 		r.Operator = metav1.LabelSelectorOpExists
 	}
 	return r
+}
+
+// secrets are the names of the pull secrets of a job: those of the template, and those that its pods have for another reason.
+func (in *Input) secrets(template map[string]any) []string {
+	names := secrets(template)
+	for _, name := range in.PullSecrets {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // secrets are the names of the pull secrets of a template.

@@ -160,7 +160,7 @@ func (f *prediction) agents(ctx context.Context, c *options.Clients) map[string]
 	if len(f.newImages()) == 0 || f.imageInventory.reporting == 0 || !predownload.MayWaitInPlace(w, &f.view.Snapshot.Set) {
 		return nil
 	}
-	if flags, known := installed.Read(ctx, c.Kubernetes); known && !installed.WaitsInPlace(flags, w.Namespace, predownload.NeedsSecrets(w)) {
+	if flags, known := installed.Read(ctx, c.Kubernetes); known && !installed.WaitsInPlace(flags, w.Namespace, predownload.NeedsSecrets(w) || len(f.view.PullSecrets) > 0) {
 		return nil
 	}
 	return installed.Agents(ctx, c.Kubernetes)

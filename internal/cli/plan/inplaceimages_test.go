@@ -45,14 +45,17 @@ func TestPlanOfChangesInPlaceThatWait(t *testing.T) {
 		annotations map[string]string
 		rolling     string
 		with        []runtime.Object
+		secret      bool
 		want        string
 	}{
-		"by default":              {nil, "InPlaceIfPossible", agents, waits},
-		"with a manager":          {nil, "InPlaceIfPossible", append(agents, managerWith("--leader-elect")), waits},
-		"no agents":               {nil, "InPlaceIfPossible", nil, none},
-		"turned off by the set":   {map[string]string{everynode.WaitForImage: "false"}, "InPlaceIfPossible", agents, none},
-		"turned off for all":      {nil, "InPlaceIfPossible", append(agents, managerWith("--in-place-wait-for-images=false")), none},
-		"pods that are recreated": {nil, "Standard", agents, none},
+		"by default":              {nil, "InPlaceIfPossible", agents, false, waits},
+		"with a manager":          {nil, "InPlaceIfPossible", append(agents, managerWith("--leader-elect")), false, waits},
+		"no agents":               {nil, "InPlaceIfPossible", nil, false, none},
+		"turned off by the set":   {map[string]string{everynode.WaitForImage: "false"}, "InPlaceIfPossible", agents, false, none},
+		"turned off for all":      {nil, "InPlaceIfPossible", append(agents, managerWith("--in-place-wait-for-images=false")), false, none},
+		"pods that are recreated": {nil, "Standard", agents, false, none},
+		"pull secrets":            {nil, "InPlaceIfPossible", append(agents, managerWith()), true, none},
+		"which agents may have":   {nil, "InPlaceIfPossible", append(agents, managerWith("--pull-secret-namespaces=other,default")), true, waits},
 	} {
 		t.Run(name, func(t *testing.T) {
 			roll := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uuu", Annotations: c.annotations, Spec: rolling(map[string]any{"rollingUpdateType": c.rolling, "maxUnavailable": "100%"})}
@@ -60,6 +63,9 @@ func TestPlanOfChangesInPlaceThatWait(t *testing.T) {
 			for _, object := range objects {
 				if n, ok := object.(*corev1.Node); ok {
 					n.Status.Images = []corev1.ContainerImage{{Names: []string{"registry.example/agent:2"}}}
+				}
+				if p, ok := object.(*corev1.Pod); ok && c.secret {
+					p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "of-the-service-account"}}
 				}
 			}
 			d := documentOf(t, newServer(t, objects...), "ads/agent --image agent=registry.example/agent:3")

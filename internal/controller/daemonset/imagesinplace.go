@@ -48,9 +48,14 @@ func (p *pass) mayWaitInPlace(s *rollout.Snapshot) bool {
 	return !predownload.NeedsSecrets(p.w) || how.MayCopySecrets(p.w.Namespace)
 }
 
-// imagesInPlace has changes in place wait, if any needs an image on a node with an agent.
+// imagesInPlace has changes in place wait, if any needs an image on a node with an agent. Nothing waits if the pods have pull secrets that no agent can read,
+// such as those that the API server has given them for their service account.
 func (p *pass) imagesInPlace(in *predownload.Input) {
 	if !in.NeedsImages() {
+		return
+	}
+	in.PullSecrets = p.c.Index.PullSecrets(p.key)
+	if len(in.PullSecrets) > 0 && !p.c.ImagesInPlace.MayCopySecrets(p.w.Namespace) {
 		return
 	}
 	in.InPlace = &predownload.InPlace{Agents: p.c.Index.Agents(), Only: !p.d.Predownload}

@@ -120,6 +120,7 @@ func TestWhoDoesNotWait(t *testing.T) {
 				template(spec)["spec"].(map[string]any)["imagePullSecrets"] = []any{map[string]any{"name": "s"}}
 			})
 		},
+		"no agent can read those of its service account": func(a *advanced) { a.serviceAccountBrings("s") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, j := imagesInPlace(t, "n1")
@@ -133,6 +134,35 @@ func TestWhoDoesNotWait(t *testing.T) {
 				t.Errorf("the events are %s", events)
 			}
 		})
+	}
+}
+
+// serviceAccountBrings gives all pods pull secrets that their template does not name, as the API server does for a service account.
+func (a *advanced) serviceAccountBrings(secrets ...string) {
+	for _, p := range a.pods {
+		if p.Namespace == "ns" {
+			for _, name := range secrets {
+				p.Spec.ImagePullSecrets = append(p.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
+			}
+			a.changed(p)
+		}
+	}
+}
+
+// TestPullSecretsOfServiceAccounts: agents pull with the secrets that the pods have, which is what the kubelet does after a change in place.
+func TestPullSecretsOfServiceAccounts(t *testing.T) {
+	a, j := imagesInPlace(t, "n1")
+	a.c.ImagesInPlace.MayCopySecrets = func(namespace string) bool { return namespace == "ns" }
+	a.serviceAccountBrings("t", "s")
+	a.image("img:v2")
+	a.forgetLog()
+	if a.mustPass(); a.patched() != "n2 n3" || len(j.all) != 1 {
+		t.Fatalf("changed are %q, the jobs are %v", a.patched(), j.all)
+	}
+	for _, job := range j.all {
+		if !slices.Equal(job.Spec.PullSecrets, []string{"s", "t"}) {
+			t.Errorf("the job pulls with %q", job.Spec.PullSecrets)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,9 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 		Evicted:    p.Annotations[everynode.PreparedFor] == everynode.PreparedForEviction,
 		Finalizers: slices.Clone(p.Finalizers),
 		Trouble:    Trouble(p),
+	}
+	if len(p.Spec.ImagePullSecrets) > 0 {
+		f.PullSecrets = unique.Make(secretNames(p))
 	}
 	state, since := stateOf(p) // read once: every version of every pod comes here
 	f.InPlace, f.MarkedAt = phaseOf(p, state, since)
@@ -64,6 +68,15 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 		}
 	}
 	return f
+}
+
+// secretNames are the names of the pull secrets of a pod, with commas.
+func secretNames(p *corev1.Pod) string {
+	names := make([]string, len(p.Spec.ImagePullSecrets))
+	for i := range names {
+		names[i] = p.Spec.ImagePullSecrets[i].Name
+	}
+	return strings.Join(names, ",")
 }
 
 func hasGate(p *corev1.Pod, gate corev1.PodConditionType) bool {

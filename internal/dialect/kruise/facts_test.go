@@ -3,6 +3,7 @@
 package kruise_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -201,6 +202,10 @@ func TestFacts(t *testing.T) {
 	p.Finalizers[0] = "changed"
 	if f.Finalizers[0] != "x/y" {
 		t.Error("the facts share memory with the pod")
+	}
+	p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}, {Name: "t"}}
+	if got := kruise.Facts(p).SecretNames(); len(f.SecretNames()) > 0 || !slices.Equal(got, []string{"s", "t"}) {
+		t.Errorf("the pull secrets are %q, before %q", got, f.SecretNames())
 	}
 	if f := kruise.Facts(pod(lifecycle(api.LifecycleNormal))); f.Preparing {
 		t.Error("a restored pod is not preparing")
