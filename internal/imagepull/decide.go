@@ -225,7 +225,7 @@ func (d *decision) begin() (more bool) {
 	})
 	still := d.waiting[:0:0]
 	for _, n := range d.waiting {
-		if free == 0 || n.Image == nil || !d.room(n) {
+		if free == 0 || n.Image == nil || d.in.Held[n.Name] || !d.room(n) {
 			still = append(still, n)
 			continue
 		}
@@ -311,9 +311,12 @@ func (d *decision) edits() []Edit {
 
 // progress says in words how far a job is that runs.
 func (d *decision) progress() string {
-	full := 0
+	full, held := 0, 0
 	for _, n := range d.waiting {
-		if n.Image != nil && !d.room(n) {
+		switch {
+		case d.in.Held[n.Name]:
+			held++
+		case n.Image != nil && !d.room(n):
 			full++
 		}
 	}
@@ -324,6 +327,9 @@ func (d *decision) progress() string {
 	}
 	if d.in.Hold != "" {
 		message += "; " + d.in.Hold
+	}
+	if held > 0 {
+		message += fmt.Sprintf("; %d nodes pull the image when the rollout releases them", held)
 	}
 	for i := range d.in.Nodes {
 		if n := &d.in.Nodes[i]; d.refused(n) && (d.drafts[n.Name] != nil || slices.ContainsFunc(d.waiting, func(w *Node) bool { return w.Name == n.Name })) {

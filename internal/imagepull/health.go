@@ -25,6 +25,7 @@ const (
 	ReasonInvalid  = "InvalidSpec" // Stalled: the job cannot run, because its image or its selector cannot be read
 	ReasonComplete = "Complete"    // Ready: every node that the job selects has the image
 	ReasonPaused   = "Paused"      // Ready: parallelism is 0, so no further node begins, as requested
+	ReasonReleased = "NotReleased" // Ready: every node that the rollout has released has the image
 	ReasonPulling  = "Pulling"     // Reconciling: nodes pull the image, or wait for their turn
 	ReasonHeld     = "Held"        // Reconciling: no node may begin, because the pull secrets of the job cannot be passed on
 	ReasonFailed   = "PullsFailed" // Stalled: a node has failed, and none is left to pull
@@ -61,13 +62,16 @@ type health struct{ kind, reason string }
 
 // health returns the health of a job that can run.
 func (d *decision) health() health {
+	held := len(d.active) == 0 && !slices.ContainsFunc(d.waiting, func(n *Node) bool { return !d.in.Held[n.Name] })
 	switch left := len(d.active) + len(d.waiting); {
-	case left == 0 && len(d.failed) > 0:
+	case (left == 0 || held) && len(d.failed) > 0:
 		return health{ConditionStalled, ReasonFailed}
 	case left == 0:
 		return health{ConditionReady, ReasonComplete}
 	case len(d.active) == 0 && d.parallelism() <= 0:
 		return health{ConditionReady, ReasonPaused}
+	case held:
+		return health{ConditionReady, ReasonReleased}
 	case len(d.active) == 0 && d.in.Hold != "":
 		return health{ConditionReconciling, ReasonHeld}
 	default:

@@ -32,6 +32,44 @@ func conditionOf(t *testing.T, job *v1beta1.ImagePullJob, status *v1beta1.ImageP
 	return strings.Join(is, ", ")
 }
 
+// TestConditionsOfAJobThatIsHeld: nodes that the rollout holds back are not pulled for, and count neither as under way nor as failed.
+func TestConditionsOfAJobThatIsHeld(t *testing.T) {
+	w := newWorld(t, 3)
+	job := w.addJob("j", "img:v1", 9, nil)
+	held := map[string]bool{"n001": true, "n002": true}
+	decide := func() Plan { return w.decide(job, func(s *Snapshot) { s.Held = held }) }
+	plan := decide()
+	if got := conditionOf(t, job, &plan.Status); got != "Reconciling Pulling" || begun(&plan) != "n000" {
+		t.Errorf("%q, begins %q", got, begun(&plan))
+	}
+	if want := "job is running, progress 0.0%; 2 nodes pull the image when the rollout releases them"; plan.Status.Message != want {
+		t.Errorf("the message is %q", plan.Status.Message)
+	}
+	for range 2 {
+		w.work(w.node("n000"), true)
+	}
+	plan = decide()
+	if got := conditionOf(t, job, &plan.Status); got != "Ready NotReleased" || plan.Status.Succeeded != 1 || plan.Status.Desired != 3 {
+		t.Errorf("%q: %+v", got, plan.Status)
+	}
+	delete(held, "n002")
+	if plan = decide(); begun(&plan) != "n002" {
+		t.Errorf("released, it begins %q", begun(&plan))
+	}
+	held["n002"] = true
+	plan = decide()
+	if got := conditionOf(t, job, &plan.Status); got != "Reconciling Pulling" || plan.Status.Active != 1 {
+		t.Errorf("held again, %q: %+v", got, plan.Status)
+	}
+	for range 2 {
+		w.work(w.node("n002"), false)
+	}
+	plan = decide()
+	if got := conditionOf(t, job, &plan.Status); plan.Status.Failed != 1 || got != "Stalled PullsFailed" {
+		t.Errorf("failed, %q: %+v", got, plan.Status)
+	}
+}
+
 func TestConditionsOfAJob(t *testing.T) {
 	for name, e := range map[string]struct {
 		change func(*v1beta1.ImagePullJobSpec)

@@ -18,6 +18,8 @@ type Snapshot struct {
 	PodNodes map[string]bool
 	// Order are names of nodes that are begun before all others, in this order.
 	Order []string
+	// Held are nodes that do not begin yet, because the rollout that the job is for holds them back. Where they have begun, they continue.
+	Held map[string]bool
 	// Secrets are where the agents find the pull secrets of the job.
 	Secrets []v1beta1.ReferenceObject
 	// Refused contains, for each node, why the API server refused the last change of its NodeImage, or gave no clear answer to it.

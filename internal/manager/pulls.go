@@ -185,11 +185,18 @@ func imagesInPlace(o *options) *daemonset.ImagesInPlace {
 	return &daemonset.ImagesInPlace{MayCopySecrets: func(namespace string) bool { return slices.Contains(o.pullSecretNamespaces, namespace) }}
 }
 
-// orderOf returns the order in which the set that controls a job updates its nodes.
-func (l *leader) orderOf(job *v1beta1.ImagePullJob) []string {
+// jobReleased asks for a pass for a job, if this manager works on jobs.
+func (l *leader) jobReleased(job types.NamespacedName) {
+	if l.pulls != nil && l.pulls.jobs != nil {
+		l.pulls.jobs.Enqueue(job)
+	}
+}
+
+// orderOf returns the order in which the set that controls a job updates its nodes, and which nodes it does not serve yet.
+func (l *leader) orderOf(job *v1beta1.ImagePullJob) (first []string, held map[string]bool) {
 	owner := metav1.GetControllerOfNoCopy(job)
 	if owner == nil {
-		return nil
+		return nil, nil
 	}
 	return l.controller.Order(owner.UID)
 }

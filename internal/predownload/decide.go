@@ -226,11 +226,12 @@ func (has imagesOf) lacks(p *rollout.Pod, image string) bool {
 	return p.Revision < 0 || p.Revision >= len(has) || !slices.Contains(has[p.Revision], image)
 }
 
-// Order is in which order the old nodes of a set are served: first those that the update may start on, each group in the order in which
-// the set updates its nodes. Nodes for which nothing needs to be pulled, or on which nothing pulls, are left out: they are served last.
-func (in *Input) Order(p *rollout.Plan) []string {
+// Order returns in which order the old nodes of a set are served: first those that the update may start on, each group in the order in which the set updates its
+// nodes. Nodes for which nothing needs to be pulled, or on which nothing pulls, are left out: they are served last. Where images are pulled ahead of changes in place
+// alone, held are the nodes that the set or its policy holds back, which are served only when they are released. Otherwise they follow the others, as with OpenKruise.
+func (in *Input) Order(p *rollout.Plan) (order []string, held map[string]bool) {
 	s := in.Snapshot
-	var released, held []string
+	var later []string
 	for k := range s.Nodes {
 		i := k
 		if s.Set.Descending {
@@ -239,14 +240,30 @@ func (in *Input) Order(p *rollout.Plan) []string {
 		if pod := oldPod(s, i); pod == nil || in.only() && !in.concerns(i, pod) {
 			continue
 		}
-		switch p.Verdicts[i].Kind {
-		case rollout.WaitPartition, rollout.WaitSelector:
-			held = append(held, s.Nodes[i].Name)
-		default:
-			released = append(released, s.Nodes[i].Name)
+		if heldBack(p.Verdicts[i].Kind) {
+			later = append(later, s.Nodes[i].Name)
+		} else {
+			order = append(order, s.Nodes[i].Name)
 		}
 	}
-	return append(released, held...)
+	if !in.only() {
+		return append(order, later...), nil
+	}
+	held = make(map[string]bool, len(later))
+	for _, name := range later {
+		held[name] = true
+	}
+	return order, held
+}
+
+// heldBack reports whether a node with that verdict is updated only when a user, a clock or a policy releases it.
+func heldBack(kind rollout.VerdictKind) bool {
+	switch kind.Cause() {
+	case rollout.CauseSpec, rollout.CauseLimit, rollout.CausePlacement, rollout.CausePolicy:
+		return true
+	default:
+		return false
+	}
 }
 
 // hashLabel is the label by which pods and jobs name their revision.

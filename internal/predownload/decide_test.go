@@ -167,11 +167,11 @@ func TestOrder(t *testing.T) {
 	in.Snapshot.Nodes = append(in.Snapshot.Nodes, rollout.Node{Name: "n3", Pods: []rollout.Pod{{Revision: 1}}}, rollout.Node{Name: "n4", Pods: []rollout.Pod{{Revision: 0}}})
 	plan := &rollout.Plan{Verdicts: make([]rollout.Verdict, 5)}
 	plan.Verdicts[1].Kind, plan.Verdicts[4].Kind = rollout.WaitPartition, rollout.WaitSelector
-	if got := in.Order(plan); !slices.Equal(got, []string{"n2", "n0", "n4", "n1"}) {
-		t.Errorf("got %q", got)
+	if got, held := in.Order(plan); !slices.Equal(got, []string{"n2", "n0", "n4", "n1"}) || held != nil {
+		t.Errorf("got %q, held %v", got, held)
 	}
 	in.Snapshot.Set.Descending = false
-	if got := in.Order(plan); !slices.Equal(got, []string{"n0", "n2", "n1", "n4"}) {
+	if got, _ := in.Order(plan); !slices.Equal(got, []string{"n0", "n2", "n1", "n4"}) {
 		t.Errorf("got %q", got)
 	}
 }

@@ -17,8 +17,9 @@
 // node would wait for ever for an image that no job requests.
 //
 // A change in place that the set has not asked to wait always has an end in sight, once there is a job: a node that was not asked to pull waits for
-// as long as other nodes are, and for the time of a pull after the last of them.
+// as long as other nodes are asked or released, and for the time of a pull after the last of them. For such changes alone nothing is pulled on a node
+// that the set or its policy holds back.
 //
 // Rule: what is decided depends on what the nodes run, never on revisions that no node runs. Until when a node waits follows from
-// its NodeImage and the job alone, so it is the same for every manager; but for InPlace.Ordered.
+// its NodeImage and the job alone, so it is the same for every manager; but for InPlace.Ordered and InPlace.Held.
 package predownload

@@ -19,7 +19,13 @@ type InPlace struct {
 	// Ordered is the newest time at which a node was asked to pull; Wait moves it forward. It is kept between decisions about one revision, because
 	// nothing reports it any more once the node is updated. Losing it is harmless.
 	Ordered rollout.Time
+	// Held are the nodes that were held back when the set was last decided about (see Order); nil if that is not known. The wait of a node that is
+	// released begins then, however old the job is. Like Ordered it is kept between decisions.
+	Held map[string]bool
 }
+
+// holds is whether a node may have been held back until now.
+func (p *InPlace) holds(node string) bool { return p.Only && (p.Held == nil || p.Held[node]) }
 
 // MayWaitInPlace is whether changes in place of a set wait that has not asked for it, as far as the set shows. What it says itself comes first. The set of
 // the agents never does: nothing that keeps an agent running may need an agent.
@@ -97,11 +103,30 @@ func (in *Input) lastOrder(known func(node, image int) Pulled, images int) {
 	}
 }
 
-// bounded is what is known of an image, with an end of the wait for it: nodes that were not asked yet take their turn as long as others are
-// asked. If no node is asked for the time of a pull, no agent answers, and the update continues without the image, which the kubelet may
+// Release keeps which nodes are held back. If any was before and no longer is, the nodes that were not asked yet have the time of a pull from now on.
+func (in *Input) Release(held map[string]bool) {
+	if in.InPlace == nil {
+		return
+	}
+	for i := range in.Snapshot.Nodes {
+		pod, name := oldPod(in.Snapshot, i), in.Snapshot.Nodes[i].Name
+		if pod != nil && in.concerns(i, pod) && in.InPlace.holds(name) && !held[name] {
+			in.InPlace.Ordered = max(in.InPlace.Ordered, in.Snapshot.Now)
+			break
+		}
+	}
+	in.InPlace.Held = held
+}
+
+// bounded is what is known of an image on a node, with an end of the wait for it: nodes that were not asked yet take their turn as long as others are
+// asked or released. If no node is for the time of a pull, no agent answers, and the update continues without the image, which the kubelet may
 // be able to pull.
-func (in *Input) bounded(p Pulled, job *Job) Pulled {
-	if in.InPlace != nil && p.Ordered == 0 && !p.Unlisted && job != nil {
+func (in *Input) bounded(node string, p Pulled, job *Job) Pulled {
+	switch {
+	case in.InPlace == nil || p.Ordered != 0 || p.Unlisted || job == nil:
+	case in.InPlace.holds(node):
+		p.Ordered = in.Snapshot.Now
+	default:
 		p.Ordered = max(job.Created, in.InPlace.Ordered)
 	}
 	return p

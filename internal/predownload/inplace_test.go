@@ -23,7 +23,7 @@ func inPlaceWorld(t *testing.T, specs ...string) *Input {
 	for i := range specs {
 		in.Snapshot.Revisions[i].InPlace = i > 0 && i < len(specs)-1
 	}
-	in.InPlace = &InPlace{Agents: map[string]int{"n0": 1, "n1": 1}, Only: true}
+	in.InPlace = &InPlace{Agents: map[string]int{"n0": 1, "n1": 1}, Only: true, Held: map[string]bool{}}
 	return in
 }
 
@@ -106,7 +106,7 @@ func TestJobsOfChangesInPlace(t *testing.T) {
 	if n := Decide(in).Create[0].Spec.Parallelism.IntValue(); n != 1 {
 		t.Errorf("parallelism %d, and the set says 1", n)
 	}
-	if got := in.Order(&rollout.Plan{Verdicts: make([]rollout.Verdict, 3)}); !slices.Equal(got, []string{"n1"}) {
+	if got, _ := in.Order(&rollout.Plan{Verdicts: make([]rollout.Verdict, 3)}); !slices.Equal(got, []string{"n1"}) {
 		t.Errorf("the order is %q", got)
 	}
 	for name, change := range map[string]func(*Input){
@@ -161,5 +161,47 @@ func TestWhoNeedsImagesInPlace(t *testing.T) {
 		if got := in.NeedsImages(); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// TestHeldNodesPullWhenTheyAreReleased: for changes in place alone, nothing is pulled on a node that a partition or a policy holds back, and however old the
+// job is when it is released, its wait begins then.
+func TestHeldNodesPullWhenTheyAreReleased(t *testing.T) {
+	three := []string{image("a:0"), image("a:1"), image("a:2")}
+	in := inPlaceWorld(t, three...)
+	in.Jobs = []Job{{Name: "main", Hash: "h2", Image: "a:2", Stays: true, Created: 7 * second}}
+	in.Snapshot.Now = 10 * second
+	plan := &rollout.Plan{Verdicts: make([]rollout.Verdict, 3)}
+	for kind, held := range map[rollout.VerdictKind]bool{
+		rollout.WaitPartition: true, rollout.WaitSelector: true, rollout.WaitPaused: true, rollout.WaitWave: true, rollout.WaitSoak: true, rollout.WaitApproval: true,
+		rollout.WaitWindow: true, rollout.WaitFailed: true, rollout.WaitEligible: true,
+		rollout.WaitBudget: false, rollout.WaitImage: false, rollout.WaitPace: false, rollout.WaitUnreachable: false, rollout.UpdatingInPlace: false,
+	} {
+		plan.Verdicts[1].Kind = kind
+		order, got := in.Order(plan)
+		if got == nil || got["n1"] != held || len(got)+len(order) != 2 || got["n0"] {
+			t.Errorf("%v: the order is %q, held are %v", kind, order, got)
+		}
+	}
+	in.Release(map[string]bool{"n1": true})
+	if in.InPlace.Ordered != 0 {
+		t.Error("no node was released, and the others have more time")
+	}
+	in.Snapshot.Now = 5000 * second
+	if got := waits(in, nil); got != "n0:307 n1:5300" {
+		t.Errorf("in the pass that may release n1, the waits are %q", got)
+	}
+	in.Release(map[string]bool{})
+	in.Snapshot.Now = 5100 * second
+	if got := waits(in, nil); got != "n0:5300 n1:5300" {
+		t.Errorf("then the waits are %q", got)
+	}
+	in.InPlace.Held = nil // another leader, which does not know who was held
+	if got := waits(in, map[string]Pulled{"n0 a:2": {Ordered: 5000 * second}}); got != "n0:5300 n1:5400" {
+		t.Errorf("for another leader the waits are %q", got)
+	}
+	in.InPlace.Only = false // then all nodes pull from the beginning
+	if _, held := in.Order(plan); held != nil || waits(in, nil) != "n0:5300 n1:5300" {
+		t.Errorf("held are %v, the waits %q", held, waits(in, nil))
 	}
 }

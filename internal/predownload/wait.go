@@ -49,7 +49,7 @@ func (in *Input) Wait(look Look) (unlisted []string) {
 		w := wait{}
 		for k := range wanted {
 			if has.lacks(pod, wanted[k].Image) {
-				w.add(in.bounded(known(i, k), jobs[k]), jobs[k], in.Set.PullAhead.Timeout)
+				w.add(in.bounded(s.Nodes[i].Name, known(i, k), jobs[k]), jobs[k], in.Set.PullAhead.Timeout)
 			}
 		}
 		s.Nodes[i].ImageWait, s.Nodes[i].ImageUntil = w.on, w.end()

@@ -45,7 +45,7 @@ func AwaitImages(ctx context.Context, c *options.Clients, m *Evaluation) (report
 	}
 	in.Jobs = p.jobs
 	if !asked {
-		in.InPlace = &predownload.InPlace{Agents: map[string]int{}, Only: true}
+		in.InPlace = &predownload.InPlace{Agents: map[string]int{}, Only: true, Held: map[string]bool{}}
 		for node := range installed.Agents(ctx, c.Kubernetes) {
 			in.InPlace.Agents[node] = 1
 		}

@@ -12,12 +12,12 @@ func TestJobsOfAnExternalSetGoWithTheAnnotation(t *testing.T) {
 	e.edit("img:v2")
 	e.upstream()
 	e.mustPass()
-	if len(j.all) != 1 || e.c.Order(e.set.GetUID()) == nil {
+	if len(j.all) != 1 || e.served() == nil {
 		t.Fatalf("in mid-roll the jobs are %v", j.all)
 	}
 	e.unannotate(edgeStrategy)
 	e.mustPass()
-	if len(j.all) > 0 || e.c.Order(e.set.GetUID()) != nil {
+	if len(j.all) > 0 || e.served() != nil {
 		t.Errorf("without the annotation the jobs are %v", j.all)
 	}
 }

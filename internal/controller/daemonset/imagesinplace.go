@@ -30,12 +30,14 @@ type pullState struct {
 	// last is when a node was last asked to pull for the revision of that hash.
 	hash string
 	last rollout.Time
+	// held are the nodes that were held back then; nil if that is not known.
+	held map[string]bool
 }
 
-// ordered keeps when a node was last asked to pull.
+// ordered keeps when a node was last asked to pull, and which nodes were held back.
 func (s *pullState) ordered(in *predownload.Input) {
 	if in.InPlace != nil {
-		s.hash, s.last = in.Revisions[in.Snapshot.Set.Update].Hash, in.InPlace.Ordered
+		s.hash, s.last, s.held = in.Revisions[in.Snapshot.Set.Update].Hash, in.InPlace.Ordered, in.InPlace.Held
 	}
 }
 
@@ -60,7 +62,7 @@ func (p *pass) imagesInPlace(in *predownload.Input) {
 	}
 	in.InPlace = &predownload.InPlace{Agents: p.c.Index.Agents(), Only: !p.d.Predownload}
 	if k := &p.state.pulls; k.hash == in.Revisions[in.Snapshot.Set.Update].Hash {
-		in.InPlace.Ordered = k.last
+		in.InPlace.Ordered, in.InPlace.Held = k.last, k.held
 	}
 	if !in.Concerns() {
 		in.InPlace = nil

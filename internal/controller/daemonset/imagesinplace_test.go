@@ -80,7 +80,7 @@ func TestChangesInPlaceWaitForImages(t *testing.T) {
 			t.Errorf("%d nodes pull at once", n)
 		}
 	}
-	if got := a.c.Order("set-uid"); !slices.Equal(got, []string{"n2", "n1"}) {
+	if got, _ := a.c.Order("set-uid"); !slices.Equal(got, []string{"n2", "n1"}) {
 		t.Errorf("the order is %q", got)
 	}
 	const waiting = "Normal WaitingForImage Waiting for image on n1, n2: the update of a node begins when it has the images of the new pod, or 5m0s after the pull was requested."
@@ -94,7 +94,7 @@ func TestChangesInPlaceWaitForImages(t *testing.T) {
 	}
 	j.there["n1"] = "img:v2"
 	a.settle()
-	if len(j.all) > 0 || a.c.Order("set-uid") != nil || a.status("updatedNumberScheduled") != 3 || len(a.wrote("delete")) > 0 {
+	if len(j.all) > 0 || a.served() != nil || a.status("updatedNumberScheduled") != 3 || len(a.wrote("delete")) > 0 {
 		t.Errorf("in the end the jobs are %v, %d are updated, and deleted %q", j.all, a.status("updatedNumberScheduled"), a.wrote("delete"))
 	}
 }
@@ -357,5 +357,55 @@ func TestTheAnnotationWins(t *testing.T) {
 	a.clock.Step(time.Hour)
 	if a.mustPass(); a.patched() != "" {
 		t.Errorf("changed are %q", a.patched())
+	}
+}
+
+// TestHeldNodesPullNothing: a node that the partition keeps pulls no image, and waits for it when it is released, however old the job is by then; also under another leader.
+func TestHeldNodesPullNothing(t *testing.T) {
+	for name, lost := range map[string]bool{"the same leader": false, "another leader": true} {
+		t.Run(name, func(t *testing.T) {
+			a, j := imagesInPlace(t, "n1", "n2", "n3")
+			released := 0
+			a.c.JobReleased = func(types.NamespacedName) { released++ }
+			partition := func(n int64) {
+				a.change(func(spec map[string]any) {
+					spec["updateStrategy"].(map[string]any)["rollingUpdate"].(map[string]any)["partition"] = n
+				})
+			}
+			partition(2)
+			a.image("img:v2")
+			a.settle()
+			if first, held := a.c.Order("set-uid"); !slices.Equal(first, []string{"n3"}) || len(held) != 2 || held["n3"] {
+				t.Fatalf("served are %q, held %v", first, held)
+			}
+			a.forgetLog()
+			j.there["n3"] = "img:v2"
+			if a.settle(); a.patched() != "n3" {
+				t.Fatalf("changed are %q", a.patched())
+			}
+			a.clock.Step(time.Hour)
+			if lost {
+				a.c.states[a.key].pulls = pullState{}
+			}
+			before := released
+			a.forgetLog()
+			partition(0)
+			a.mustPass()
+			if first, held := a.c.Order("set-uid"); !slices.Equal(first, []string{"n2", "n1"}) || len(held) > 0 || released != before+1 {
+				t.Errorf("served are %q, held %v, and the job was asked to look %d times", first, held, released-before)
+			}
+			a.clock.Step(4 * time.Minute)
+			if a.mustPass(); a.patched() != "" {
+				t.Errorf("without their images, changed are %q", a.patched())
+			}
+			j.there["n2"] = "img:v2"
+			if a.mustPass(); a.patched() != "n2" {
+				t.Errorf("changed are %q", a.patched())
+			}
+			a.clock.Step(time.Minute)
+			if a.mustPass(); a.patched() != "n1 n2" {
+				t.Errorf("when the wait has ended, changed are %q", a.patched())
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -63,21 +64,30 @@ type PullJobs interface {
 // orders keeps the order in which nodes are served, for sets that pull images in advance, and which sets wait for images.
 type orders struct {
 	mu      sync.Mutex
-	of      map[types.UID][]string
+	of      map[types.UID]order
 	waiting map[types.UID]clustercache.Key
 }
 
-func (o *orders) set(uid types.UID, order []string) {
+// order is the order in which the nodes of a set are served, and the nodes that are not yet; see predownload.Input.Order.
+type order struct {
+	first []string
+	held  map[string]bool
+}
+
+// set keeps the order of a set, and reports whether the nodes have changed that are not served yet.
+func (o *orders) set(uid types.UID, is order) (changed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(order) == 0 {
+	changed = !maps.Equal(o.of[uid].held, is.held)
+	if len(is.first)+len(is.held) == 0 {
 		delete(o.of, uid)
-		return
+		return changed
 	}
 	if o.of == nil {
-		o.of = map[types.UID][]string{}
+		o.of = map[types.UID]order{}
 	}
-	o.of[uid] = order
+	o.of[uid] = is
+	return changed
 }
 
 func (o *orders) wait(uid types.UID, key clustercache.Key, on bool) {
@@ -101,11 +111,12 @@ func (o *orders) drop(uid types.UID) {
 	delete(o.waiting, uid)
 }
 
-// Order returns the order in which the nodes of the set with that UID are served; nil if the set pulls no images in advance.
-func (c *Controller) Order(set types.UID) []string {
+// Order returns the order in which the nodes of the set with that UID are served, and the nodes that are not served yet; none if the set pulls no images in
+// advance.
+func (c *Controller) Order(set types.UID) (first []string, held map[string]bool) {
 	c.orders.mu.Lock()
 	defer c.orders.mu.Unlock()
-	return c.orders.of[set]
+	return c.orders.of[set].first, c.orders.of[set].held
 }
 
 // PullsChanged asks for a pass for the set with that UID if it waits for images; it never blocks.
@@ -192,14 +203,28 @@ func (p *pass) predownload(ctx context.Context, h *clustercache.Resolved, a *loo
 		return
 	}
 	out := predownload.Decide(a.in)
-	if len(a.in.Jobs)+len(out.Create) > 0 {
-		p.c.orders.set(p.w.UID, a.in.Order(plan))
-	} else {
-		p.c.orders.set(p.w.UID, nil)
-	}
+	p.serve(a.in, &out, plan)
 	p.state.pulls.none = p.state.pulls.none && len(out.Create) == 0
 	if err := p.pullAhead(ctx, h, a, &out); err != nil {
 		a.again = predownloadRetry
+	}
+}
+
+// serve keeps the order in which the jobs of the set serve its nodes, and has the jobs look at it if it releases or holds others than before.
+func (p *pass) serve(in *predownload.Input, out *predownload.Output, plan *rollout.Plan) {
+	is := order{}
+	if len(in.Jobs)+len(out.Create) > 0 {
+		is.first, is.held = in.Order(plan)
+	}
+	if is.held != nil {
+		in.Release(is.held)
+		p.state.pulls.ordered(in)
+	}
+	if !p.c.orders.set(p.w.UID, is) || p.c.JobReleased == nil {
+		return
+	}
+	for i := range in.Jobs {
+		p.c.JobReleased(types.NamespacedName{Namespace: in.Jobs[i].Namespace, Name: in.Jobs[i].Name})
 	}
 }
 

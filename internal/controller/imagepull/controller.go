@@ -40,8 +40,8 @@ type Options struct {
 	MayWrite func() bool
 	// Secrets makes pull secrets available to nodes.
 	Secrets *Secrets
-	// Order returns the nodes that are to be served first, in order; nil for jobs for which there is none.
-	Order func(*v1beta1.ImagePullJob) []string
+	// Order returns the nodes that are to be served first, in order, and those that are not served yet; none for jobs for which there are none.
+	Order func(*v1beta1.ImagePullJob) (first []string, held map[string]bool)
 }
 
 // workers is how many jobs are looked at at once, and writers how many NodeImages are changed at once for one of them; statusInterval is the shortest time between two status writes of a job that
@@ -134,6 +134,9 @@ func (c *Controller) nodeChanged(_ context.Context, obj, old client.Object) {
 	}
 	c.loop.Enqueue(everyRunning())
 }
+
+// Enqueue asks for a pass for a job.
+func (c *Controller) Enqueue(job types.NamespacedName) { c.loop.Enqueue(job) }
 
 // EnqueueAll asks for a pass for every job.
 func (c *Controller) EnqueueAll() { c.loop.Enqueue(everyJob()) }
@@ -236,7 +239,7 @@ func (c *Controller) snapshot(ctx context.Context, job *v1beta1.ImagePullJob) (*
 			return nil, err
 		}
 		if c.Order != nil {
-			s.Order = c.Order(job)
+			s.Order, s.Held = c.Order(job)
 		}
 	}
 	if selector := job.Spec.PodSelector; selector != nil && job.Status.CompletionTime == nil {

@@ -110,10 +110,25 @@ func TestWhoMayNotWrite(t *testing.T) {
 func TestOrder(t *testing.T) {
 	job := newJob("default", "pull", 1)
 	w := newWorld(t, append(append(node("a"), node("b")...), job)...)
-	w.c.Order = func(*v1beta1.ImagePullJob) []string { return []string{"b"} }
+	w.c.Order = func(*v1beta1.ImagePullJob) ([]string, map[string]bool) { return []string{"b"}, nil }
 	w.mustPass(job)
 	if len(w.image("b").Spec.Images) != 1 || w.begun() != 1 {
 		t.Error("b is not the first")
+	}
+}
+
+// TestHeldNodesBeginNothing until they are released.
+func TestHeldNodesBeginNothing(t *testing.T) {
+	job := newJob("default", "pull", 2)
+	w := newWorld(t, append(append(node("a"), node("b")...), job)...)
+	held := map[string]bool{"a": true, "b": true}
+	w.c.Order = func(*v1beta1.ImagePullJob) ([]string, map[string]bool) { return []string{"b"}, held }
+	if w.mustPass(job); w.begun() != 0 {
+		t.Errorf("%d nodes have begun", w.begun())
+	}
+	delete(held, "a")
+	if w.mustPass(job); len(w.image("a").Spec.Images) != 1 || w.begun() != 1 {
+		t.Errorf("%d nodes have begun", w.begun())
 	}
 }
 
