@@ -7,5 +7,7 @@
 // why; then that is what is checked. So the tables say the same as docs/differences-from-openkruise.md and docs/differences-from-openyurt.md, in
 // numbers.
 //
+// A second table, testdata/openkruise-in-place.txt, has what users see of changes in place: each row names the tests that show what Everynode does.
+//
 // Rule: nobody runs the other controllers here. A row that says what they do is a quotation; what is tested is Everynode.
 package peers
