@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -125,6 +126,16 @@ func (f podsOf) Patch(ctx context.Context, e executor.PodPatch) (*corev1.Pod, er
 		action: action{verb: patchVerb(string(e.Body)), pod: e.Pod, uid: uidIn(e.Body), namespace: e.Namespace, takes: takesAway(string(e.Body))},
 		commit: func() (any, error) { return orNil(f.m.s.w.patchPod(e.Pod, of, e.Body)) },
 	})
+}
+
+// nameOf is a pod in the story: its UID if it is there, else its node.
+func (m *manager) nameOf(pod string) string {
+	if p := m.s.w.pod(pod); p != nil {
+		return string(p.UID)
+	}
+	m.s.named.Lock()
+	defer m.s.named.Unlock()
+	return cmp.Or(m.s.names[pod], "a pod")
 }
 
 // ownerIn is the UID of the controller that a new pod names; empty if it names none.

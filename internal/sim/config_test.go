@@ -97,9 +97,10 @@ func anyConfig(r *rand.Rand, dialects []string) config {
 // meant before there were any, but for its end. New ones come last, for the same reason. With outages one node is healed later than all else. With busy
 // other sets wait for their pass now and then, and with jumps a clock may be an hour wrong. With policies and all that follow others are at work in the cluster: see hostileOps. With rollouts
 // the set has a rollout policy: see rolloutOps. With gates changes in place close the readiness gate, and users may change that. With groups, and rollouts, there is another set: see peerOps. With undos, and rollouts, a revision that fails is undone: see undoOf. With zones, and rollouts, waves are spread over zones, or nodes are updated one zone after the other: see anyZones. With reasons, and undos, a revision fails for what containers wait, or because a wave takes too long: see anyReasons.
+// With images, and inplace, changes in place wait for images on nodes with an agent, and with readers, and inplace, an environment variable reads a label that changes; agents die in both.
 // With restarts a change in place also restarts a container, which needs an agent on the node. With alongside, and rollouts, another controller keeps the pods of a set of apps/v1: see config.alongside.
 func laterNames() []string {
-	return []string{"endings", "freezes", "lags", "orphans", "others", "yurt", "outages", "templates", "deletions", "busy", "jumps", "policies", "revisions", "tenants", "mutations", "people", "limits", "definitions", "skews", "restores", "slowness", "strangers", "stripping", "guards", "codes", "forgeries", "rollouts", "gates", "groups", "undos", "restarts", "zones", alongsideRun, "reasons"}
+	return []string{"endings", "freezes", "lags", "orphans", "others", "yurt", "outages", "templates", "deletions", "busy", "jumps", "policies", "revisions", "tenants", "mutations", "people", "limits", "definitions", "skews", "restores", "slowness", "strangers", "stripping", "guards", "codes", "forgeries", "rollouts", "gates", "groups", "undos", "restarts", "zones", alongsideRun, "reasons", "images", "readers"}
 }
 
 // andLater is a configuration with those of the later kinds that a seed gives it.

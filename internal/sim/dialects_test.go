@@ -59,7 +59,10 @@ func (c config) newSet(now time.Time) *unstructured.Unstructured {
 		set.SetAPIVersion(api.Group + "/" + api.VersionStored)
 		c.advance(set.Object["spec"].(map[string]any))
 		if c.with("gates") {
-			set.SetAnnotations(map[string]string{everynode.InPlaceGate: "true"})
+			annotate(set, everynode.InPlaceGate, "true")
+		}
+		if c.waitsForImages() {
+			annotate(set, api.PredownloadTimeout, words("%d", int(pullTimeout.Seconds())))
 		}
 		set.Object["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any)[blockLabel] = "true"
 	case edgeRun:
@@ -81,9 +84,13 @@ func (c config) advance(spec map[string]any) {
 	if c.with("hooks") {
 		spec["lifecycle"] = preDelete(false)
 	}
-	if c.with("restarts") {
+	if c.with("restarts") || c.readsLabels() {
 		template := spec["template"].(map[string]any)["spec"].(map[string]any)
 		template["containers"] = append(template["containers"].([]any), map[string]any{"name": side, "image": side})
+	}
+	if c.readsLabels() {
+		c.addTier(spec["template"].(map[string]any))
+	} else if c.with("restarts") {
 		askForRestart(spec["template"].(map[string]any))
 	}
 	if c.with("inplace") && c.surge == "0" {

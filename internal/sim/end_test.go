@@ -43,6 +43,8 @@ func (s *sim) checkEnd() {
 	s.checkStatus(set, n)
 	s.checkConditions(set, n, left)
 	s.checkVerdicts()
+	s.checkJobs()
+	s.checkTiers(all)
 }
 
 // everything is what somebody knows who sees all of the world.

@@ -226,6 +226,9 @@ func (s *sim) fairOp() *op {
 	if ops := s.collectOps(nil); len(ops) > 0 {
 		return &ops[0]
 	}
+	if ops := s.pullOps(nil); len(ops) > 0 {
+		return &ops[0]
+	}
 	for _, p := range s.w.pods() {
 		if o := s.fairPodOp(p); o != nil {
 			return o

@@ -48,16 +48,22 @@ func restarting(p *corev1.Pod) bool {
 	return asked && id == p.Status.ContainerStatuses[1].ContainerID
 }
 
-// hasAgent is whether an agent runs on a node: on all but one.
-func hasAgent(n *corev1.Node) bool { return n.Name != "n2" }
+// agentless is the node without an agent.
+const agentless = "n2"
+
+// hasAgent is whether an agent runs on a node: on all but one, and those on which it has died.
+func (s *sim) hasAgent(n *corev1.Node) bool { return n.Name != agentless && !s.pulls.dead[n.Name] }
 
 // restartSide is what an agent does, and the kubelet after it.
 func (s *sim) restartSide(p *corev1.Pod) {
+	s.judgeRestart(p)
 	s.containers++
-	p.Status.ContainerStatuses[1] = s.sideStatus()
+	p.Status.ContainerStatuses[1] = s.sideStatus(p)
 }
 
-func (s *sim) sideStatus() corev1.ContainerStatus {
+// sideStatus is a new container of the side, which reads the label of its pod.
+func (s *sim) sideStatus(p *corev1.Pod) corev1.ContainerStatus {
+	s.sideMade[p.UID], s.tierOf[p.UID] = s.containers, p.Labels[tierLabel]
 	return corev1.ContainerStatus{
 		Name: side, Image: side, ImageID: side, ContainerID: words("c%d", s.containers),
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(s.w.now)}},
@@ -89,6 +95,10 @@ const farAhead = 10 * time.Minute
 // changedInPlace: a pod is changed in place only while its gate is closed, unless its set leaves it open, and comes into use again only when its node runs what it is to run. All that
 // a manager has to know for that stands on the pod, and whatever takes effect late is a write of a manager as well; so this is asked of the world.
 func (s *sim) changedInPlace(r *request, before, after *corev1.Pod) {
+	s.asksForRestart(before, after)
+	if imageOf(before) != imageOf(after) {
+		s.judgeWait(r, before, after)
+	}
 	if imageOf(before) != imageOf(after) {
 		s.changed[after.UID] = r.began
 		closes := r.m.known.firm(func(k known) bool { return closesGates(k.set) })

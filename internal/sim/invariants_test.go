@@ -101,7 +101,7 @@ func (s *sim) judgeDelete(r *request) {
 	}
 	if firm(func(k known) bool {
 		p := k.pods[uid]
-		return p != nil && k.alive(p) && k.counts(nodeOf(p)) && k.newest(p) && !preparing(p) && !restarting(p) && k.onlyOfItsKind(p)
+		return p != nil && k.alive(p) && k.counts(nodeOf(p)) && k.newest(p) && !preparing(p) && (!restarting(p) || s.tooEarly(r, p)) && k.onlyOfItsKind(p)
 	}) {
 		s.blame("needless", "%s %s, which is of the newest revision, and the only pod of its node", r.m.name, r.text)
 	}

@@ -56,7 +56,7 @@ func (s *sim) podOps(ops []op, p *corev1.Pod) []op {
 	case s.mayWait(p, ready):
 		add(5, "waits because of "+reasonOf(p), waitFor)
 	}
-	if restarting(p) && hasAgent(node) && !ended(p) {
+	if (restarting(p) || s.stale(p)) && s.hasAgent(node) && !ended(p) {
 		add(5, "has its side restarted", func(p *corev1.Pod) { s.restartSide(p) })
 		if ready {
 			add(5, "has its side restarted, and is not ready yet", func(p *corev1.Pod) { s.restartSide(p); s.setReady(p, false) })
@@ -92,13 +92,14 @@ func (s *sim) start(p *corev1.Pod, n *corev1.Node) {
 // renew is a new container of the image that the pod has now. It may be an image whose digest the node has already.
 func (s *sim) renew(p *corev1.Pod) {
 	s.containers++
+	s.pulls.has[p.Spec.NodeName+" "+imageOf(p)] = true
 	digest := imageOf(p)
 	if s.cfg.with("digests") {
 		digest = "the one"
 	}
 	others := p.Status.ContainerStatuses[min(1, len(p.Status.ContainerStatuses)):]
 	if len(p.Spec.Containers) > 1 && len(others) == 0 {
-		others = []corev1.ContainerStatus{s.sideStatus()}
+		others = []corev1.ContainerStatus{s.sideStatus(p)}
 	}
 	restarts := int32(0)
 	if len(p.Status.ContainerStatuses) > 0 {

@@ -55,8 +55,9 @@ type request struct {
 	slow, lease bool
 	of          *decided
 	ends        time.Time
-	// began is when the pass began that has sent it.
-	began time.Time
+	// began is when the pass began that has sent it, moment at which step.
+	began  time.Time
+	moment int
 	// verdict is what the judge has made of a write of a pod when it was sent; nil for all else.
 	verdict *verdict
 	action  action
@@ -127,8 +128,12 @@ type manager struct {
 	wake     time.Time
 	failures int
 	passes   int
-	// began is when the pass began, or the last one.
-	began time.Time
+	// began is when the pass began, or the last one, and moment at which step.
+	began  time.Time
+	moment int
+	// noJob is whether a job could not be created, heldAt when nodes were last held back.
+	noJob  bool
+	heldAt map[string]time.Time
 
 	mu      sync.Mutex
 	pending []*request
@@ -144,7 +149,7 @@ type manager struct {
 // newManager starts a leader, which reads the cluster when the fence is over.
 func (s *sim) newManager(fence time.Duration) *manager {
 	s.terms++
-	m := &manager{s: s, name: string(rune('A' + (s.terms-1)%26)), clock: newWallClock(s.w.now), fence: s.w.now.Add(fence)}
+	m := &manager{s: s, name: string(rune('A' + (s.terms-1)%26)), clock: newWallClock(s.w.now), fence: s.w.now.Add(fence), heldAt: map[string]time.Time{}}
 	m.known = newKnowledge(s, m.clock)
 	m.ctx, m.end = context.WithCancel(s.ctx)
 	for k := range kinds {
@@ -158,6 +163,7 @@ func (s *sim) newManager(fence time.Duration) *manager {
 	m.pace = executor.NewPace(m.clock, func(context.Context) error { return nil }, m.sleep)
 	m.pace.Leads = m.holds
 	m.c = daemonset.New(daemonset.Options{
+		PullJobs: m.pullJobs(), ImagesInPlace: m.imagesInPlace(),
 		Policies: m.rules.orNone(), Analyses: m.provider, Wake: m.enqueue,
 		Dialects: m.dialects(), Workers: 1, Index: m.index, Clock: m.clock, Events: silent{}, Observer: observer{m: m},
 		Revisions: revisionsOf{m}, Sets: setsOf{m},
@@ -189,7 +195,7 @@ func (m *manager) ask(r *request) (any, error) {
 		return nil, apply.ErrNotLeading
 	}
 	r.peer = r.peer || isPeers(r.action.pod)
-	r.m, r.answer, r.sent, r.began = m, make(chan answer), m.s.w.now, m.began
+	r.m, r.answer, r.sent, r.began, r.moment = m, make(chan answer), m.s.w.now, m.began, m.moment
 	r.endsInTime()
 	m.pending = append(m.pending, r)
 	m.mu.Unlock()
@@ -274,6 +280,9 @@ func (m *manager) rest() {
 		m.running = false
 		m.plan(after, err)
 		m.s.judgeTurns(m)
+		if err == nil && after != time.Millisecond {
+			m.s.judgeServed(m)
+		}
 	}
 	m.endPeer()
 	if m.dead {
@@ -326,7 +335,7 @@ func (m *manager) pass() {
 	ctx := m.nextPass()
 	m.known.begin()
 	m.turns.begin(m.known.known)
-	m.began = m.s.w.now
+	m.began, m.moment = m.s.w.now, m.s.moment
 	go func() {
 		after, err := m.c.Reconcile(ctx, m.key)
 		m.mu.Lock()
@@ -390,6 +399,7 @@ func (m *manager) see(k kind) {
 			x.DeleteNode(o.Name)
 		} else {
 			x.PutNode(clustercache.NodeFrom(o))
+			m.meetAgents()
 		}
 	case *appsv1.ControllerRevision:
 		rec, ours := informers.RevisionFrom(o)
@@ -446,7 +456,7 @@ func (m *manager) listAsOf(k kind, events int) {
 	}
 	switch k {
 	case ofPods:
-		var pods []*clustercache.Pod
+		pods := m.s.agentPods()
 		for _, o := range objects {
 			if rec, ours := x.PodFrom(o.(*corev1.Pod)); ours {
 				pods = append(pods, &rec)
@@ -459,6 +469,7 @@ func (m *manager) listAsOf(k kind, events int) {
 			nodes = append(nodes, clustercache.NodeFrom(o.(*corev1.Node)))
 		}
 		x.ReplaceNodes(nodes, rv)
+		m.meetAgents()
 	case ofRevisions:
 		var revisions []clustercache.Revision
 		for _, o := range objects {
@@ -478,16 +489,6 @@ func (m *manager) listAsOf(k kind, events int) {
 			x.ReplaceSets(name, sets[name])
 		}
 	}
-}
-
-// nameOf is a pod in the story: its UID if it is there, else its node.
-func (m *manager) nameOf(pod string) string {
-	if p := m.s.w.pod(pod); p != nil {
-		return string(p.UID)
-	}
-	m.s.named.Lock()
-	defer m.s.named.Unlock()
-	return cmp.Or(m.s.names[pod], "a pod")
 }
 
 func ask[T any](m *manager, r *request) (T, error) {

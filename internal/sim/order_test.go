@@ -42,6 +42,7 @@ func (o observer) Decided(key clustercache.Key, was *rollout.Snapshot, plan *rol
 	if key == o.m.key {
 		s.judgePlan(was)
 		s.judgeVerdicts(o.m, was, plan)
+		s.judgeImages(o.m, plan, was)
 		o.m.turns.plan(was, plan, s.w.now)
 	}
 }

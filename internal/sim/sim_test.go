@@ -92,6 +92,7 @@ type sim struct {
 	// retried is when a user last retried a revision at the end, and retries is how often.
 	retried time.Time
 	retries int
+	sides
 	// trouble is what is to happen in the middle of the next soak.
 	trouble trouble
 }
@@ -152,6 +153,7 @@ func newSim(ctx context.Context, cfg config) *sim {
 		ctx: ctx, cfg: cfg, w: newWorld(), names: map[string]string{}, intents: map[types.UID]*verdict{}, overtaken: map[types.UID]int{}, conflicts: map[conflict]types.UID{},
 		down: map[string]bool{}, doubled: map[string]types.UID{}, changed: map[types.UID]time.Time{}, clocks: map[string]time.Duration{},
 		ledgers: map[string]*ledger{}, memberships: map[string]*membership{}, begun: map[string]bool{}, forgedMarks: map[string]bool{}, work: work{},
+		sides: newSides(),
 	}
 	s.w.merge = cfg.merge()
 	for i := range cfg.nodes {
@@ -197,6 +199,7 @@ func (s *sim) rollOut() {
 // take makes one step.
 func (s *sim) take(o op) {
 	s.story = append(s.story, o.text)
+	s.moment++
 	o.do()
 	s.follow()
 }
@@ -304,7 +307,7 @@ func (s *sim) ops() []op {
 	for _, p := range s.w.pods() {
 		ops = s.podOps(ops, p)
 	}
-	ops = s.collectOps(ops)
+	ops = s.agentOps(s.pullOps(s.collectOps(ops)))
 	if s.cfg.with("nodes") {
 		ops = s.nodeOps(ops)
 	}

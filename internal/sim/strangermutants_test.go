@@ -56,6 +56,7 @@ func actorMutants() map[string][]mutant {
 func strangerMutants() []mutant {
 	var list []mutant
 	of := actorMutants()
+	maps.Copy(of, imageMutants())
 	for _, actor := range sorted(of) {
 		list = append(list, of[actor]...)
 	}
@@ -64,8 +65,10 @@ func strangerMutants() []mutant {
 
 // actorOf is the kind of steps that every run has for a mutant, if any.
 func actorOf(name string) string {
-	for _, actor := range slices.Sorted(maps.Keys(actorMutants())) {
-		if slices.ContainsFunc(actorMutants()[actor], func(m mutant) bool { return m.name == name }) {
+	of := actorMutants()
+	maps.Copy(of, imageMutants())
+	for _, actor := range slices.Sorted(maps.Keys(of)) {
+		if slices.ContainsFunc(of[actor], func(m mutant) bool { return m.name == name }) {
 			return actor
 		}
 	}

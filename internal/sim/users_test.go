@@ -119,7 +119,9 @@ func (s *sim) editOps(ops []op, set *unstructured.Unstructured) []op {
 func setImage(spec map[string]any, image string) {
 	template := spec["template"].(map[string]any)["spec"].(map[string]any)
 	template["containers"].([]any)[0].(map[string]any)["image"] = whereOf(template) + image
-	askForRestart(spec["template"].(map[string]any))
+	if readTier(spec["template"].(map[string]any)); !readsTier(template) {
+		askForRestart(spec["template"].(map[string]any))
+	}
 }
 
 // baseOf is the last word of the image of a template.
