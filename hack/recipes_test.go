@@ -280,8 +280,7 @@ func verdictExceptions() exceptions {
 			"internal/cli/inspect/govern.go", "internal/cli/inspect/outcome.go", "internal/cli/inspect/report.go", "internal/cli/live/live.go",
 			"internal/cli/view/frame.go", "internal/cli/view/model.go", "internal/cli/view/batches.go",
 		},
-		"conditions and events about one of them":              {"internal/controller/daemonset/imagewait.go", "internal/dialect/kruise/conditions.go"},
-		"which images are pulled depends on what holds a node": {"internal/predownload/decide.go"},
+		"conditions and events about one of them": {"internal/controller/daemonset/imagewait.go", "internal/dialect/kruise/conditions.go"},
 		"a rollout policy gives them, as an input of the core": {
 			"internal/policy/analysis.go", "internal/policy/answers.go", "internal/policy/budget.go", "internal/policy/decide.go", "internal/policy/failure.go", "internal/policy/group.go", "internal/policy/order.go", "internal/policy/returned.go", "internal/policy/roll.go", "internal/policy/watch.go", "internal/policy/window.go",
 		},

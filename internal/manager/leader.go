@@ -155,7 +155,7 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.observer(), Workers: o.concurrentSyncs,
 		Revisions: executor.NewRevisions(revisions), Sets: daemonset.NewSets(sets, resourcesOf(all)), Templates: daemonset.NewTemplates(sets, resourcesOf(all)),
-		PullJobs: l.pullJobs(), ImagesInPlace: imagesInPlace(o), JobReleased: l.jobReleased, Policies: l.policies, Analyses: l.analyses, Notices: l.policies, Late: l.late.Load, UpstreamWorks: l.upstream,
+		PullJobs: l.pullJobs(), ImagesInPlace: l.imagesInPlace(o), Policies: l.policies, Analyses: l.analyses, Notices: l.policies, Late: l.late.Load, UpstreamWorks: l.upstream,
 		Executor: &executor.Executor{
 			Index: index, Pods: executor.NewPods(client), Pace: pace, Events: recorder, Clock: realClock, Count: l.metrics.Count,
 			Slow: l.slow.Lane(client),

@@ -185,6 +185,15 @@ func imagesInPlace(o *options) *daemonset.ImagesInPlace {
 	return &daemonset.ImagesInPlace{MayCopySecrets: func(namespace string) bool { return slices.Contains(o.pullSecretNamespaces, namespace) }}
 }
 
+// imagesInPlace is the function of that name, with jobs that serve the nodes that a set releases.
+func (l *leader) imagesInPlace(o *options) *daemonset.ImagesInPlace {
+	how := imagesInPlace(o)
+	if how != nil {
+		how.JobReleased = l.jobReleased
+	}
+	return how
+}
+
 // jobReleased asks for a pass for a job, if this manager works on jobs.
 func (l *leader) jobReleased(job types.NamespacedName) {
 	if l.pulls != nil && l.pulls.jobs != nil {

@@ -19,7 +19,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -52,12 +51,10 @@ type Options struct {
 	PullJobs PullJobs
 	// ImagesInPlace is how changes in place wait for images that their set has not asked to wait; nil if they do not.
 	ImagesInPlace *ImagesInPlace
-	// JobReleased asks the controller of ImagePullJobs to look at a job, because its set releases or holds other nodes than before; nil if there is none.
-	JobReleased func(job types.NamespacedName)
-	Templates   Templates
-	Policies    Policies
-	Analyses    Analyses
-	Notices     Notices
+	Templates     Templates
+	Policies      Policies
+	Analyses      Analyses
+	Notices       Notices
 	// Late is whether the sets of an optional dialect have not been read yet, while the others are served; it may be nil.
 	Late func() bool
 	// UpstreamWorks reports whether kube-controller-manager, and not this manager, manages the pods of apps/v1; nil if it never does.

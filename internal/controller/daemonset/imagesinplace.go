@@ -5,6 +5,8 @@ package daemonset
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"everynode.dev/everynode/internal/predownload"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -14,6 +16,8 @@ import (
 type ImagesInPlace struct {
 	// MayCopySecrets is whether the pull secrets of a namespace may be copied to where agents read them.
 	MayCopySecrets func(namespace string) bool
+	// JobReleased asks the controller of ImagePullJobs to look at a job, because its set releases or holds other nodes than before; nil if there is none.
+	JobReleased func(job types.NamespacedName)
 }
 
 // unreadLimit is for how long changes in place wait for the first list of NodeImages and jobs.

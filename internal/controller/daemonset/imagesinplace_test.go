@@ -366,7 +366,7 @@ func TestHeldNodesPullNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, j := imagesInPlace(t, "n1", "n2", "n3")
 			released := 0
-			a.c.JobReleased = func(types.NamespacedName) { released++ }
+			a.c.ImagesInPlace.JobReleased = func(types.NamespacedName) { released++ }
 			partition := func(n int64) {
 				a.change(func(spec map[string]any) {
 					spec["updateStrategy"].(map[string]any)["rollingUpdate"].(map[string]any)["partition"] = n

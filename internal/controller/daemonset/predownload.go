@@ -220,11 +220,11 @@ func (p *pass) serve(in *predownload.Input, out *predownload.Output, plan *rollo
 		in.Release(is.held)
 		p.state.pulls.ordered(in)
 	}
-	if !p.c.orders.set(p.w.UID, is) || p.c.JobReleased == nil {
+	if how := p.c.ImagesInPlace; !p.c.orders.set(p.w.UID, is) || how == nil || how.JobReleased == nil {
 		return
 	}
 	for i := range in.Jobs {
-		p.c.JobReleased(types.NamespacedName{Namespace: in.Jobs[i].Namespace, Name: in.Jobs[i].Name})
+		p.c.ImagesInPlace.JobReleased(types.NamespacedName{Namespace: in.Jobs[i].Namespace, Name: in.Jobs[i].Name})
 	}
 }
 
