@@ -74,7 +74,7 @@ func (r *run) idle(active place, i int) bool {
 	return (w.before || w.joined) && w.uid != "" && r.hadItsTime(i)
 }
 
-// isStuck reports whether the pod of a node becomes available only if somebody does something, as far as is known without spec.failure: a pod on a ready node has some time to start.
+// isStuck reports whether the pod of a node does not become available by itself, as far as is known without spec.failure: a pod on a ready node has some time to start.
 func (r *run) isStuck(i int) bool {
 	n := &r.s.Nodes[i]
 	if !n.Ready || n.Obstacle() != "" {
