@@ -10,7 +10,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// begun are the nodes that have had a pod of the revision in an attempt, in the waves that take a number of nodes or that grow. Such a node keeps its place in its
+// begun are the nodes that have had a pod of the revision in an attempt, or have lost the old one for it, in the waves that take a number of nodes or that grow. Such a node keeps its place in its
 // wave, and no other node takes that place when it is gone: otherwise a revision that destroys its nodes would reach one node after the other.
 type begun struct {
 	// of identifies the template (run.identity): rollouts of different templates may have the same number.
@@ -90,6 +90,8 @@ func (r *run) findBegun() {
 		case there && member(r.s, &r.s.Nodes[at]) && r.p.Waves[k].matches(r.in.Labels[at]):
 			r.began[at] = place(k)
 		case there && member(r.s, &r.s.Nodes[at]): // a user has changed its labels, or the wave
+		case there && wentDownMeanwhile(&r.s.Nodes[at]) && r.p.Waves[k].matches(r.in.Labels[at]):
+			r.keepNeeded(at, place(k))
 		case there: // it may come back, also under another manager
 			r.apart[at], r.gone[k], r.away[k] = place(k), r.gone[k]+1, r.away[k]+1
 		default:
@@ -107,6 +109,25 @@ func (r *run) findBegun() {
 	r.out.Memory.begun = was
 }
 
+// wentDownMeanwhile reports whether a node on which the update has begun is not ready, before it has its new pod. Kubernetes taints such a node, so most sets need no pod there any more.
+func wentDownMeanwhile(n *rollout.Node) bool {
+	return n.Fit == rollout.MayStay && !n.Ready && !n.Gone && !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
+}
+
+// keepNeeded lets a node keep its place, and count as if the set still needed a pod there: the update has taken its pod, so its wave waits for it like for one that goes down with the revision. The actions of the
+// set are decided from its Snapshot, which does not change.
+func (r *run) keepNeeded(i int, k place) {
+	if r.s == r.in.Snapshot {
+		r.charging = r.s.Charged()
+		s := *r.s
+		s.Nodes = slices.Clone(s.Nodes)
+		r.s = &s
+	}
+	r.began[i], r.s.Nodes[i].Fit = k, rollout.MustRun
+	r.standing[i] = r.s.Progress()(i)
+	r.leaveOutDown(i)
+}
+
 // noteBegun adds the nodes on which the update has begun since the last decision, in the waves up to the active one.
 func (r *run) noteBegun(active int) {
 	var more []begunNode
@@ -115,7 +136,7 @@ func (r *run) noteBegun(active int) {
 		if k == nowhere || k > place(active) || r.began[i] != nowhere || !r.p.Waves[k].limited() || !member(r.s, n) {
 			continue
 		}
-		if hasTarget(r.s, n) {
+		if hasTarget(r.s, n) || n.Last == r.s.Set.Update && r.standing[i].UnderWay { // its old pod is being deleted, or is gone
 			r.began[i] = k
 			more = append(more, begunNode{name: n.Name, wave: r.p.Waves[k].Name, joined: n.Joined})
 		}

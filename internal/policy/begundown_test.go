@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// TestANodeThatGoesDownBeforeItsNewPod: the update has deleted the old pod of a node, which then goes down and is tainted by Kubernetes. It keeps its place, and its wave waits for it, also under
+// another manager and when the pod is gone.
+func TestANodeThatGoesDownBeforeItsNewPod(t *testing.T) {
+	for name, spec := range map[string]string{
+		"count":   "waves: [{name: canary, nodes: {count: 2}, soak: 10s}]",
+		"percent": "waves: [{name: canary, nodes: {percent: 20}, soak: 10s}]",
+		"spread":  "waves: [{name: canary, nodes: {count: 2, spreadBy: [zone]}, soak: 10s}]",
+		"growth":  "waves: [{name: canary, nodes: {percent: 40}, growth: {start: 2, factor: 2}, soak: 10s}]",
+	} {
+		for _, lead := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				w := newWorld(t, spec+"\nunreachableAfter: 10m")
+				w.labels = map[string]map[string]string{"a": {"zone": "1"}, "b": {"zone": "2"}, "c": {"zone": "1"}}
+				w.pass(0)
+				w.want("ab", v1alpha1.PhaseRolling, "canary")
+				w.put("b", 0, true) // its old pod is still terminating
+				b := w.node("b")
+				b.Last, b.Pods[0].Deleting, b.Pods[0].DeletedAt = 1, true, w.s.Now
+				w.pass(time.Second)
+				w.want("", v1alpha1.PhaseRolling, "canary")
+				b.Ready, b.Since, b.Fit = false, w.s.Now, rollout.MayStay
+				for _, pods := range [][]rollout.Pod{b.Pods, nil} {
+					b.Pods = pods
+					if lead {
+						b.Last = 0 // another manager does not know why the pod is being deleted
+						w.lead()
+					}
+					w.pass(time.Second)
+					w.want("", v1alpha1.PhaseRolling, "canary")
+					if s := w.wave("canary"); s.Available != 1 || s.Gone != 0 || !slices.Equal(s.Begun, []string{"a", "b"}) {
+						t.Errorf("%+v", s)
+					}
+					if name == "growth" {
+						continue
+					}
+					if s := w.wave("canary"); s.Nodes != 2 || !blockedBy(w, "NodesNotReady") || !strings.Contains(w.last.Blocking[0].Message, "The wave canary waits for 1 node that is not ready: b (since ") {
+						t.Errorf("%+v, blocking %+v", s, w.last.Blocking)
+					}
+				}
+				b.Ready, b.Since, b.Fit = true, w.s.Now, rollout.MustRun
+				w.pass(time.Second)
+				w.want("b", v1alpha1.PhaseRolling, "canary")
+			})
+		}
+	}
+}
+
+// TestANodeThatStaysDownBeforeItsNewPod: the wave goes on without it after unreachableAfter, and no other node takes its place.
+func TestANodeThatStaysDownBeforeItsNewPod(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 2}, soak: 10s}]\nunreachableAfter: 2m")
+	w.pass(0)
+	w.want("ab", v1alpha1.PhaseRolling, "canary")
+	w.put("b", 0, true)
+	b := w.node("b")
+	b.Last, b.Pods[0].Deleting, b.Pods[0].DeletedAt = 1, true, w.s.Now
+	w.pass(time.Second)
+	b.Ready, b.Since, b.Fit = false, w.s.Now, rollout.MayStay
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.pass(2 * time.Minute)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+	w.pass(10 * time.Second)
+	w.want("cdefghij", v1alpha1.PhaseRolling, "remaining")
+}
