@@ -199,6 +199,8 @@ func mutants() []mutant {
 		{"an undo by the template has no limit", "revert.go", "r.out.MaxUnavailable = r.undoLimit()", "_ = r.undoLimit()"},
 		{"a failure is forgotten after edits of the set", "identity.go", "case last.Failure != nil && in.mark(", "case last.Failure == nil && in.mark("},
 		{"a failure is not forgotten when the template returns", "identity.go", "mark != nil && mark.Number == number {", "mark != nil {"},
+		{"a revision that is undone has the numbers of before", "status.go", "if r.undoing || r.returned {", "if r.undoing && r.returned {"},
+		{"an undo takes the first waves first", "returned.go", "*left -= *number", "*left -= 0 * *number"},
 		{"a failure is forgotten while nothing is decided", "status.go", "if r.last != nil && r.last.Failure != nil && !r.atRest() {", "if r.last != nil && r.last.Failure != nil && r.atRest() {"},
 		{"a wave takes longer than its deadline", "failure.go", "st.Rolled.Duration >= deadline", "st.Rolled.Duration >= 2*deadline"},
 		{"the deadline of a wave starts again with each soak", "failure.go", "deadline == 0 || st.Phase != v1alpha1.WaveRolling && st.Phase != v1alpha1.WaveSoaking:", "deadline == 0 || st.Phase != v1alpha1.WaveRolling:"},

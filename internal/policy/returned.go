@@ -3,6 +3,8 @@
 package policy
 
 import (
+	"slices"
+
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -61,4 +63,33 @@ func (r *run) awaitsReturned() bool {
 	}
 	failed, most := r.failedUndo()
 	return len(failed) > most
+}
+
+// countUndone corrects the numbers of the waves of a revision that is undone: they are those of the nodes that still have it. An undo takes the waves from the end, so these nodes belong to the
+// first ones.
+func (r *run) countUndone() {
+	updated, available := int32(0), int32(0)
+	progress := r.in.Snapshot.Progress() // r.s may be about the committed revision
+	for i := range r.in.Snapshot.Nodes {
+		p := progress(i)
+		if !member(r.in.Snapshot, &r.in.Snapshot.Nodes[i]) {
+			continue
+		}
+		if p.Updated {
+			updated++
+		}
+		if p.Available {
+			available++
+		}
+	}
+	take := func(number, left *int32) {
+		*number = min(*number, *left)
+		*left -= *number
+	}
+	st := r.out.Status
+	st.Waves = slices.Clone(st.Waves)
+	for k := range st.Waves {
+		take(&st.Waves[k].Updated, &updated)
+		take(&st.Waves[k].Available, &available)
+	}
 }

@@ -328,6 +328,9 @@ func (r *run) keepProgress() {
 	if st.Analyses == nil {
 		st.Analyses = r.last.Analyses
 	}
+	if r.undoing || r.returned {
+		r.countUndone()
+	}
 }
 
 // keep takes from the last status (nil if there is none) what later decisions need, also those of another manager. The slices are shared.

@@ -79,7 +79,7 @@ func wavesOf(sets []v1alpha1.SetStatus) (phases map[v1alpha1.WavePhase]int, node
 		for k := range st.Waves {
 			w := &st.Waves[k]
 			phases[w.Phase]++
-			if w.Phase != v1alpha1.WavePending {
+			if undone := st.Failure != nil && st.Failure.Action == v1alpha1.FailureUndo; w.Phase != v1alpha1.WavePending && !undone { // no node gets the revision then
 				nodes["released"] += w.Nodes
 			}
 			nodes["desired"] += w.Nodes

@@ -14,7 +14,7 @@ import (
 	"everynode.dev/everynode/internal/policy"
 )
 
-// soaking are the policies of two sets that soak, one at rest, one in its second wave, one that is analysed, one that has failed, one that waits for an approval, one that was rejected, two that roll, and one that waits for a window.
+// soaking are the policies of two sets that soak, one at rest, one in its second wave, one that is analysed, one that is undone, one that has failed, one that waits for an approval, one that was rejected, two that roll, and one that waits for a window.
 func soaking() []v1alpha1.RolloutPolicy {
 	at := func(seconds int64) *metav1.Time {
 		moment := metav1.NewTime(time.Unix(seconds, 0))
@@ -36,6 +36,11 @@ func soaking() []v1alpha1.RolloutPolicy {
 			Phase: v1alpha1.PhaseRolling, TargetRevision: "v2", CommittedRevision: "v1", Wave: "tenth", Waves: []v1alpha1.WaveStatus{
 				{Phase: v1alpha1.WavePassed, Nodes: 3, Updated: 3, Available: 3}, {Phase: v1alpha1.WaveRolling, Nodes: 7, Updated: 5, Available: 4, Failed: 1, RollingSince: at(800)},
 				{Phase: v1alpha1.WavePending, Nodes: 90},
+			},
+		},
+		{
+			Phase: v1alpha1.PhaseUndoing, TargetRevision: "v2", CommittedRevision: "v1", Failure: &v1alpha1.RolloutFailure{Action: v1alpha1.FailureUndo}, Waves: []v1alpha1.WaveStatus{
+				{Phase: v1alpha1.WaveSoaking, Nodes: 20, Updated: 2, Available: 1},
 			},
 		},
 		{Phase: v1alpha1.PhaseFailed, Failure: &v1alpha1.RolloutFailure{}, Wave: "a", Analyses: []v1alpha1.AnalysisStatus{{Wave: "a", Answer: v1alpha1.AnswerFail}}},
@@ -68,7 +73,7 @@ everynode_policy_sets{phase="Rolling"} 3
 everynode_policy_sets{phase="Soaking"} 3
 everynode_policy_sets{phase="Stalled"} 0
 everynode_policy_sets{phase="Suspended"} 0
-everynode_policy_sets{phase="Undoing"} 0
+everynode_policy_sets{phase="Undoing"} 1
 everynode_policy_sets{phase="WaitingForApproval"} 1
 everynode_policy_sets{phase="WaitingForWindow"} 1
 # HELP everynode_policy_wave_rolling_since_seconds LONGEST
@@ -88,17 +93,17 @@ func TestWavesOfPolicies(t *testing.T) {
 	want := strings.NewReplacer("WAVES", all[policyWaves].Help, "NODES", all[policyNodes].Help).Replace(`
 # HELP everynode_policy_nodes NODES
 # TYPE everynode_policy_nodes gauge
-everynode_policy_nodes{number="available"} 7
-everynode_policy_nodes{number="desired"} 100
+everynode_policy_nodes{number="available"} 8
+everynode_policy_nodes{number="desired"} 120
 everynode_policy_nodes{number="failed"} 1
 everynode_policy_nodes{number="released"} 10
-everynode_policy_nodes{number="updated"} 8
+everynode_policy_nodes{number="updated"} 10
 # HELP everynode_policy_waves WAVES
 # TYPE everynode_policy_waves gauge
 everynode_policy_waves{phase="Passed"} 1
 everynode_policy_waves{phase="Pending"} 1
 everynode_policy_waves{phase="Rolling"} 1
-everynode_policy_waves{phase="Soaking"} 0
+everynode_policy_waves{phase="Soaking"} 1
 everynode_policy_waves{phase="WaitingForApproval"} 0
 `)
 	if err := testutil.CollectAndCompare(m, strings.NewReader(want), all[policyWaves].Name, all[policyNodes].Name); err != nil {
