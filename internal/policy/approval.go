@@ -121,7 +121,7 @@ func (r *run) judge() {
 		judged := *a.DeepCopy()
 		judged.Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalVoid, Message: r.voidText(a)}
 		if r.aboutTarget(a) && !r.atRest() && !r.early(a) {
-			if d := a.Spec.Decision; (d == v1alpha1.Approve || d == v1alpha1.Promote) && !r.hasWave(a.Spec.Wave) {
+			if r.lacksWave(a) {
 				continue // a user may have written it together with the wave, of which nothing is known yet
 			}
 			attempt, waits := r.attemptOf(a)
@@ -140,11 +140,14 @@ func (r *run) judge() {
 // voidText says why an approval never counts.
 func (r *run) voidText(a *v1alpha1.RolloutApproval) string {
 	text := fmt.Sprintf("The decision is about revision %s, and the template of the daemon set describes %s.", a.Spec.Revision, r.target().Name)
-	if r.early(a) {
+	if r.aboutTarget(a) && r.early(a) {
 		text = fmt.Sprintf("The decision is older than the rollout of revision %s, which began at %s.", a.Spec.Revision, time.Unix(0, int64(r.start())).UTC().Format(time.RFC3339))
 		return text + " Create another RolloutApproval."
 	} else if r.aboutTarget(a) {
 		text = fmt.Sprintf("Revision %s is committed already, so there is no rollout to decide about.", a.Spec.Revision)
+	}
+	if r.lacksWave(a) {
+		text += " " + r.noWaveText(a.Spec.Wave)
 	}
 	return text + " If this changes, create another RolloutApproval."
 }
@@ -191,6 +194,38 @@ func (r *run) start() rollout.Time {
 // hasWave reports whether the policy has a wave of that name.
 func (r *run) hasWave(name string) bool {
 	return slices.ContainsFunc(r.p.Waves, func(w Wave) bool { return w.Name == name })
+}
+
+// lacksWave reports whether an approval is about a wave that the policy does not have.
+func (r *run) lacksWave(a *v1alpha1.RolloutApproval) bool {
+	return (a.Spec.Decision == v1alpha1.Approve || a.Spec.Decision == v1alpha1.Promote) && !r.hasWave(a.Spec.Wave)
+}
+
+// mostWaves is how many waves of a policy a message names.
+const mostWaves = 10
+
+func (r *run) noWaveText(wave string) string {
+	waves := make([]string, 0, len(r.p.Waves))
+	for k := range r.p.Waves {
+		waves = append(waves, r.p.Waves[k].Name)
+	}
+	return fmt.Sprintf("The policy has no wave %s: it has %s.", wave, some(waves, mostWaves))
+}
+
+// unknownWave is the reason in blocking while an approval of the active rollout names a wave that the policy does not have.
+const unknownWave = "UnknownWave"
+
+// reportUnknownWave reports the first approval that has no effect because the policy does not have its wave.
+func (r *run) reportUnknownWave() {
+	if r.atRest() || r.target().Name == "" {
+		return
+	}
+	for i := range r.in.Approvals {
+		if a := &r.in.Approvals[i]; a.Status.State == "" && r.aboutTarget(a) && r.lacksWave(a) && !r.early(a) {
+			r.block(unknownWave, fmt.Sprintf("rolloutapproval/%s has no effect yet. %s Create another RolloutApproval, or add the wave.", a.Name, r.noWaveText(a.Spec.Wave)))
+			return
+		}
+	}
 }
 
 // attemptOf is the attempt that an approval counts for. A Retry begins the next one if the revision has

@@ -267,6 +267,7 @@ func (r *run) withPolicy() {
 	r.judge()
 	r.changes()
 	r.reportUnconfirmed()
+	r.reportUnknownWave()
 }
 
 // Invalid is the reason in a status while the specification of the policy cannot be followed.
