@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,9 @@ func TestNumbersOfAnUndo(t *testing.T) {
 	w.approve("bad", "", "v2", v1alpha1.UndoRollout)
 	w.pass(time.Second)
 	w.pass(time.Second)
+	if got, want := w.messages[len(w.messages)-1], "Revision agent-v2 is undone: nodes return to the committed revision agent-v1. The undo was requested by ada."; !strings.HasPrefix(got, want) {
+		t.Errorf("the event is %q, want %q", got, want)
+	}
 	for left := int32(5); left > 0; left-- {
 		if w.last.Phase != v1alpha1.PhaseUndoing {
 			t.Fatalf("phase %s", w.last.Phase)

@@ -178,7 +178,7 @@ func (r *run) hasFailed() bool {
 		if by == "" {
 			by = fmt.Sprintf("a user whom rolloutapproval/%s does not name", asked.Name)
 		}
-		r.fail("", strings.TrimSpace(fmt.Sprintf("The undo was requested by %s. %s", by, asked.Spec.Reason)))
+		r.fail("", strings.TrimSpace(fmt.Sprintf(undoRequested+"%s. %s", by, asked.Spec.Reason)))
 		r.failure.Undo = true
 	case r.knowsNothing() && r.anyMarkedFailed() != nil:
 		r.failure = r.failedByMark(r.anyMarkedFailed())

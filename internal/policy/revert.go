@@ -54,7 +54,7 @@ func (r *run) revert() {
 		return
 	case r.in.Template.Refused != "":
 		st.Phase = v1alpha1.PhaseFailed
-		r.block(blockedRefused, fmt.Sprintf("%s The template cannot be changed back to the committed revision: %s Change it, or let Everynode change it.", r.failure.Message, r.in.Template.Refused))
+		r.block(blockedRefused, fmt.Sprintf("%s The template cannot be changed back to the committed revision: %s Change the template, or let Everynode change it.", r.failure.Message, r.in.Template.Refused))
 		if retry := r.in.Template.RetryAt; retry > r.s.Now {
 			r.wakeAt(retry)
 			return

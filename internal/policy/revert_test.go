@@ -245,11 +245,17 @@ func TestTemplateThatCannotBeChanged(t *testing.T) {
 		w.pass(time.Minute)
 		w.want("", v1alpha1.PhaseFailed, "canary")
 		w.reverts(0)
-		w.say("UndoRefused", "daemonsets.apps is forbidden. Change it, or let Everynode change it.")
+		w.say("UndoRefused", "daemonsets.apps is forbidden. Change the template, or let Everynode change it.")
 		w.remember()
 	}
 	if got := strings.Join(w.events[before:], " "); got != policy.ReasonRolloutFailed {
 		t.Errorf("the events are %s", got)
+	}
+	if got, want := w.messages[before], "The template cannot be changed back to the committed revision: daemonsets.apps is forbidden."; !strings.Contains(got, want) {
+		t.Errorf("the event %q lacks %q", got, want)
+	}
+	if got, want := w.messages[before-1], "Revision agent-v2 has failed: its undo must change the template back to the committed revision agent-v1, before nodes return to it."; !strings.HasPrefix(got, want) {
+		t.Errorf("the event is %q, want %q", got, want)
 	}
 	w.templateIs(0, 3)
 	w.pass(time.Second)

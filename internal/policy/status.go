@@ -198,7 +198,11 @@ func (r *run) phaseChanged(last *v1alpha1.SetStatus) {
 		}
 	case v1alpha1.PhaseUndoing:
 		if r.failure != nil {
-			r.event(true, ReasonRolloutUndone, "Revision %s has failed: nodes return to the committed revision %s. %s", target, st.CommittedRevision, r.failure.Message)
+			what := "nodes return to the committed revision " + st.CommittedRevision
+			if r.s.Set.ExternalController {
+				what = fmt.Sprintf("its undo must change the template back to the committed revision %s, before nodes return to it", st.CommittedRevision)
+			}
+			r.event(true, ReasonRolloutUndone, "Revision %s %s: %s. %s", target, r.failedText(), what, r.failure.Message)
 			r.failedNotice()
 			break
 		}
@@ -208,7 +212,11 @@ func (r *run) phaseChanged(last *v1alpha1.SetStatus) {
 			r.undoEnded()
 			break
 		}
-		r.event(true, ReasonRolloutFailed, "Revision %s has failed: no further node gets it. %s", target, r.failure.Message)
+		text := blocking(st, blockedRefused) // it contains the message of the failure
+		if text == "" {
+			text = r.failure.Message
+		}
+		r.event(true, ReasonRolloutFailed, "Revision %s %s: no further node gets it. %s", target, r.failedText(), text)
 		if was == v1alpha1.PhaseUndoing {
 			r.stopNotice(st.Blocking[0].Message)
 			break
@@ -225,6 +233,17 @@ func (r *run) phaseChanged(last *v1alpha1.SetStatus) {
 	case v1alpha1.PhaseStalled:
 		r.event(true, ReasonRolloutStalled, "%s", st.Blocking[len(st.Blocking)-1].Message)
 	}
+}
+
+// undoRequested begins the message of the failure of a revision that a user has undone.
+const undoRequested = "The undo was requested by "
+
+// failedText says whether the revision has failed, or a user has undone it.
+func (r *run) failedText() string {
+	if strings.HasPrefix(r.failure.Message, undoRequested) {
+		return "is undone"
+	}
+	return "has failed"
 }
 
 func (r *run) undoEnded() {

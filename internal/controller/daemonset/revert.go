@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"everynode.dev/everynode/internal/apply"
@@ -83,6 +85,10 @@ func (p *pass) revert(ctx context.Context, h *clustercache.Resolved, out *policy
 	return err
 }
 
+// mayUndo is how an administrator gives the manager the right to change the templates of a namespace.
+const mayUndo = " The ClusterRole everynode-manager-undo has this right: kubectl create rolebinding everynode-manager-undo --namespace %s " +
+	"--clusterrole everynode-manager-undo --serviceaccount everynode-system:everynode-manager."
+
 // errKept is the answer to a change of the template that was accepted and has changed nothing.
 var errKept = errors.New("the API server has accepted the change, but a mutating webhook or policy keeps the template as it is")
 
@@ -97,7 +103,11 @@ func (p *pass) answered(err error) error {
 	case apply.Done, apply.Differs, apply.Gone:
 		return nil
 	case apply.Refused:
-		p.state.refused.Store(&refusal{text: apply.Brief(err).Error() + ".", generation: p.w.Generation, retryAt: rollout.Time(p.c.Clock.Now().Add(policy.RefusedPause).UnixNano())})
+		text := apply.Brief(err).Error() + "."
+		if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot patch resource") {
+			text += fmt.Sprintf(mayUndo, p.key.Namespace)
+		}
+		p.state.refused.Store(&refusal{text: text, generation: p.w.Generation, retryAt: rollout.Time(p.c.Clock.Now().Add(policy.RefusedPause).UnixNano())})
 		p.c.queue.Add(p.key)
 		return nil
 	default:
