@@ -270,7 +270,11 @@ func (r *run) waveChanged(w *v1alpha1.WaveStatus) {
 	switch w.Phase {
 	case v1alpha1.WaveRolling:
 		if before != v1alpha1.WavePending {
-			r.event(true, ReasonSoakRestarted, "The wave %s of revision %s is not available on all nodes any more: its soak starts again.", w.Name, r.out.Status.TargetRevision)
+			by := ""
+			if was := r.before(w.Name); was != nil && was.SoakRestarts < w.SoakRestarts {
+				by = fmt.Sprintf(" (node %s)", w.SoakRestartedBy)
+			}
+			r.event(true, ReasonSoakRestarted, "The wave %s of revision %s is not available on all nodes any more%s: its soak starts again.", w.Name, r.out.Status.TargetRevision, by)
 			return
 		}
 		r.event(false, ReasonWaveStarted, "%s", text)

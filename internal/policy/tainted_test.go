@@ -30,6 +30,9 @@ func TestANodeThatIsTaintedBecauseItWentDown(t *testing.T) {
 		if c := w.last.Waves[0]; c.Nodes != 2 || c.Available != 1 || c.SoakRestarts != 1 || c.SoakRestartedBy != "a" {
 			t.Errorf("%+v", c)
 		}
+		if got, want := w.messages[len(w.messages)-1], "The wave canary of revision agent-v2 is not available on all nodes any more (node a): its soak starts again."; got != want {
+			t.Errorf("the event is %q, want %q", got, want)
+		}
 		return w
 	}
 	t.Run("and comes back", func(t *testing.T) {
