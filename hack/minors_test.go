@@ -38,7 +38,7 @@ func TestOnlyWhatRanIsClaimed(t *testing.T) {
 	for name, line := range map[string]string{
 		"localplane/go.mod":              "\tk8s.io/kubernetes " + newest,
 		"charts/everynode/Chart.yaml":    fmt.Sprintf(`kubeVersion: ">=1.%d.0-0"`, oldest),
-		"internal/cli/doctor/install.go": fmt.Sprintf("const oldestMinor = %d", oldest),
+		"internal/cli/doctor/install.go": fmt.Sprintf("const oldestMinor, newestMinor = %d, %d", oldest, ran[0].number),
 		"README.md":                      "**Maturity:** tested with Kubernetes " + span + " on local clusters and real nodes; not used in production, and not released yet.",
 		"docs/support.md":                "Supported versions of Kubernetes: " + span + ".",
 		"docs/install.md":                "You need a cluster with **Kubernetes " + span + "** and administrator permissions. No other version has been tested, and the chart refuses older",

@@ -60,7 +60,8 @@ get no traffic until the change has finished, and objects that are stored in a v
 or while a check cannot be made, it exits with 1 and prints what to do first.
 
 With --before-install it checks what would clash with an installation: the version of Kubernetes, the DaemonSet controller of
-kube-controller-manager, definitions and managers of OpenKruise and OpenYurt, and your rights. It prints which form of installation fits.
+kube-controller-manager, definitions and managers of OpenKruise and OpenYurt, webhooks of other projects, and your rights. It prints which
+form of installation fits.
 
 ` + options.ExitText + `
 A check that failed also exits with 1.`

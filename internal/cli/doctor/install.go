@@ -51,6 +51,7 @@ func (p *installation) beforeInstall() []check {
 		{"native", func(ctx context.Context) []Finding { return p.nativeController(ctx, f) }},
 		{"definitions", func(ctx context.Context) []Finding { return p.foreignDefinitions(ctx, f) }},
 		{"rivals", func(ctx context.Context) []Finding { return p.rivals(ctx, f) }},
+		{"webhooks", p.foreignHooks},
 		{"your-rights", p.installRights},
 		{"form", func(context.Context) []Finding { return f.advice() }},
 	}
@@ -64,8 +65,8 @@ func mayInstall(findings []Finding) error {
 	return nil
 }
 
-// oldestMinor is the oldest minor of Kubernetes on which Everynode has been tested; the chart refuses older ones.
-const oldestMinor = 34
+// oldestMinor and newestMinor are the minors of Kubernetes on which Everynode has been tested; the chart refuses older ones.
+const oldestMinor, newestMinor = 34, 37
 
 // kubernetes checks the version of the API server.
 func (p *installation) kubernetes(context.Context) []Finding {
@@ -79,8 +80,10 @@ func (p *installation) kubernetes(context.Context) []Finding {
 		return []Finding{{Result: Skipped, Says: fmt.Sprintf("the version %q cannot be read", info.GitVersion)}}
 	case minor < oldestMinor:
 		return []Finding{failed("upgrade Kubernetes", "Kubernetes %s is older than 1.%d, the oldest version that has been tested", info.GitVersion, oldestMinor)}
+	case minor > newestMinor:
+		return []Finding{warning("try it in another cluster first", "Kubernetes %s is newer than 1.%d, the newest version that has been tested", info.GitVersion, newestMinor)}
 	default:
-		return []Finding{ok("Kubernetes %s is not older than 1.%d", info.GitVersion, oldestMinor)}
+		return []Finding{ok("Everynode has been tested with Kubernetes 1.%d to 1.%d, and this is %s", oldestMinor, newestMinor, info.GitVersion)}
 	}
 }
 
@@ -188,7 +191,10 @@ func (p *installation) installRights(ctx context.Context) []Finding {
 		{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
 		{Verb: "escalate", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
 		{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"},
+		{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"},
 		{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"},
+		{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"},
+		{Verb: "create", Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"},
 		{Verb: "create", Group: "apps", Resource: "deployments", Namespace: p.namespace},
 	} {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &r}}

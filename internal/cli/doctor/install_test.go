@@ -5,8 +5,10 @@ package doctor_test
 import (
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,6 +34,25 @@ func foreignDefinition() *unstructured.Unstructured {
 	}}
 }
 
+// otherHooks are webhooks of another project, which must answer when such an object is created.
+func otherHooks(name, service, group, resource string) *admissionv1.MutatingWebhookConfiguration {
+	fail := admissionv1.Fail
+	return &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionv1.MutatingWebhook{{
+		Name: name + ".example", FailurePolicy: &fail, ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "other", Name: service}},
+		Rules: []admissionv1.RuleWithOperations{{
+			Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
+		}},
+	}}}
+}
+
+// behind is the endpoint of a Service.
+func behind(service string, ready bool) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
+	}
+}
+
 func TestBeforeInstall(t *testing.T) {
 	const first = "do not install yet: first do what is listed above"
 	off := "--controllers=*,-daemonset"
@@ -46,6 +67,13 @@ func TestBeforeInstall(t *testing.T) {
 		"install-mixed":      {objects: []runtime.Object{controllerManager("kcm-1", off), controllerManager("kcm-2")}, want: first},
 		"install-kruise":     {objects: []runtime.Object{foreignDefinition()}},
 		"install-no-rights":  {refuse: true, want: first},
+		"install-webhooks": {
+			objects: []runtime.Object{
+				otherHooks("kruise-mutating-webhook-configuration", "kruise", "apps.kruise.io", "*"), otherHooks("injector", "mesh", "", "pods"), otherHooks("scanner", "scan", "*", "*/*"),
+				otherHooks("jobs", "nothing", "batch", "jobs"), behind("kruise", true), behind("mesh", false), behind("scan", true),
+			},
+			want: first,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := fakecluster.New(t, c.objects...)

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/api/everynode"
+	kruiseapi "everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/cli/options"
+)
+
+// hook is an admission webhook of another project.
+type hook struct {
+	resource, configuration, name string
+	failurePolicy                 *admissionv1.FailurePolicyType
+	client                        admissionv1.WebhookClientConfig
+	rules                         []admissionv1.RuleWithOperations
+}
+
+// needed are the objects that an installation and every rollout create.
+func needed() []schema.GroupResource {
+	return []schema.GroupResource{{Resource: "pods"}, {Group: "apps", Resource: "deployments"}, {Group: "apps", Resource: "controllerrevisions"}}
+}
+
+// foreignHooks reports webhooks of other projects that keep Everynode from its work: those that nobody answers, without which the API server accepts no pod,
+// and those for Advanced DaemonSets, such as OpenKruise's.
+func (p *installation) foreignHooks(ctx context.Context) []Finding {
+	hooks, unread := p.othersHooks(ctx)
+	if unread != nil {
+		return []Finding{*unread}
+	}
+	var findings []Finding
+	for _, h := range hooks {
+		if f := p.foreignHook(ctx, &h); f.Result != OK {
+			findings = append(findings, f)
+		}
+	}
+	if len(findings) == 0 {
+		return []Finding{ok("no webhook of another project is in the way")}
+	}
+	return findings
+}
+
+// foreignHook checks one webhook.
+func (p *installation) foreignHook(ctx context.Context, h *hook) Finding {
+	of := fmt.Sprintf("the webhook %s of %s %s", h.name, h.resource, h.configuration)
+	for _, about := range needed() {
+		if !h.sees(about) || h.failurePolicy != nil && *h.failurePolicy != admissionv1.Fail || h.client.Service == nil {
+			continue
+		}
+		service := h.client.Service
+		ready, unread := p.ready(ctx, service.Namespace, service.Name)
+		switch {
+		case unread != nil:
+			return *unread
+		case !ready:
+			return failed(fmt.Sprintf("start the pods of that Service, or, if the project is not installed any more, kubectl delete %s %s", h.resource, h.configuration),
+				"%s is not answered: the Service %s/%s has no ready pod, so the API server may refuse all %s", of, service.Namespace, service.Name, about)
+		}
+	}
+	if h.named(kruiseapi.Group) && h.sees(schema.GroupResource{Group: kruiseapi.Group, Resource: kruiseapi.Resource}) {
+		return warning("leave kruise out of the dialects, or remove the webhook when no manager of that project serves Advanced DaemonSets any more",
+			"%s decides about Advanced DaemonSets", of)
+	}
+	return Finding{Result: OK}
+}
+
+// sees reports whether the webhook may be asked when such an object is created. Its selectors and conditions are not evaluated.
+func (h *hook) sees(about schema.GroupResource) bool {
+	has := func(list []string, name string) bool {
+		return slices.Contains(list, name) || slices.Contains(list, "*")
+	}
+	return slices.ContainsFunc(h.rules, func(r admissionv1.RuleWithOperations) bool {
+		return has(r.APIGroups, about.Group) && (has(r.Resources, about.Resource) || slices.Contains(r.Resources, "*/*")) &&
+			(slices.Contains(r.Operations, admissionv1.Create) || slices.Contains(r.Operations, admissionv1.OperationAll))
+	})
+}
+
+// named reports whether a rule names the group: one for all groups is that of a policy engine or the like.
+func (h *hook) named(group string) bool {
+	return slices.ContainsFunc(h.rules, func(r admissionv1.RuleWithOperations) bool { return slices.Contains(r.APIGroups, group) })
+}
+
+// othersHooks returns the webhooks that are not Everynode's.
+func (p *installation) othersHooks(ctx context.Context) (hooks []hook, unread *Finding) {
+	const mutatingResource, validatingResource = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
+	admission := p.c.Kubernetes.AdmissionregistrationV1()
+	refused := func(err error, resource string) ([]hook, *Finding) {
+		f := unreadable(err, options.Request{Verb: "list", Resource: schema.GroupResource{Group: admissionv1.GroupName, Resource: resource}})
+		return nil, &f
+	}
+	mutatingList, err := admission.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: "!" + everynode.PartOf})
+	if err != nil {
+		return refused(err, mutatingResource)
+	}
+	for _, c := range mutatingList.Items {
+		for _, w := range c.Webhooks {
+			hooks = append(hooks, hook{mutatingResource, c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules})
+		}
+	}
+	validatingList, err := admission.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: "!" + everynode.PartOf})
+	if err != nil {
+		return refused(err, validatingResource)
+	}
+	for _, c := range validatingList.Items {
+		for _, w := range c.Webhooks {
+			hooks = append(hooks, hook{validatingResource, c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules})
+		}
+	}
+	slices.SortFunc(hooks, func(a, b hook) int {
+		return strings.Compare(a.resource+a.configuration+a.name, b.resource+b.configuration+b.name)
+	})
+	return hooks, nil
+}
+
+// ready reports whether a Service has an endpoint that is ready.
+func (p *installation) ready(ctx context.Context, namespace, service string) (is bool, unread *Finding) {
+	list, err := p.c.Kubernetes.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + service})
+	if err != nil {
+		f := unreadable(err, options.Request{Verb: "list", Resource: schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}, Namespace: namespace})
+		return false, &f
+	}
+	for i := range list.Items {
+		for _, e := range list.Items[i].Endpoints {
+			if len(e.Addresses) > 0 && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
