@@ -30,7 +30,7 @@ func needed() []schema.GroupResource {
 	return []schema.GroupResource{{Resource: "pods"}, {Group: "apps", Resource: "deployments"}, {Group: "apps", Resource: "controllerrevisions"}}
 }
 
-// foreignHooks reports webhooks of other projects that keep Everynode from its work: those that nobody answers, without which the API server accepts no pod,
+// foreignHooks reports webhooks of other projects that keep Everynode from its work: those without a ready pod, without which the API server accepts no pod,
 // and those for Advanced DaemonSets, such as OpenKruise's.
 func (p *installation) foreignHooks(ctx context.Context) []Finding {
 	hooks, unread := p.othersHooks(ctx)
