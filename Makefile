@@ -156,7 +156,7 @@ RELEASE_URL ?= https://everynode.dev/releases/$(VERSION)
 PLUGIN_PLATFORMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
 
 .PHONY: release
-release: release-begin images sbom vulns ## Write a release into dist: images, install.yaml, chart, plugin with its manifest for krew, bills of materials, checksums
+release: release-begin images sbom vulns ## Write a release into dist: images, install.yaml, chart, bundle for OLM, plugin with its manifest for krew, bills of materials, checksums
 	@for p in $(PLUGIN_PLATFORMS); do $(STEP) "build kubectl-everynode for $$p" env GOOS=$${p%-*} GOARCH=$${p#*-} \
 		hack/build -trimpath -ldflags '-s -w $(KUBECTL_LDFLAGS)' -o dist/plugin/$$p/kubectl-everynode ./cmd/kubectl-everynode; done
 	@cp $(PROGRAMS:%=bin/%.cdx.json) dist/
@@ -169,7 +169,7 @@ ARTIFACTHUB_ID ?=
 COSIGN_KEY ?= cosign.key
 
 .PHONY: publish
-publish: bin/publish ## Push a release from dist to REGISTRY, the images and the chart, signed with COSIGN_KEY
+publish: bin/publish ## Push a release from dist to REGISTRY, the images, the chart and the bundle for OLM, signed with COSIGN_KEY
 	@$(STEP) 'publish the release' bin/publish -registry '$(strip $(REGISTRY))' -version $(VERSION) -key '$(COSIGN_KEY)' dist
 
 bin/publish: hack/tools/go.mod hack/tools/go.sum $(wildcard hack/tools/publish/*.go)
@@ -280,7 +280,7 @@ bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 
 .PHONY: verify-licences
 verify-licences: bin/licences build-manager build-agent build-kubectl
-	@$(STEP) licences bash -ec 'go test -C hack/tools ./licences ./ociarchive ./publish && bin/licences bin/everynode-manager bin/everynode-agent bin/kubectl-everynode'
+	@$(STEP) licences bash -ec 'go test -C hack/tools ./licences ./ociarchive ./bundle ./publish && bin/licences bin/everynode-manager bin/everynode-agent bin/kubectl-everynode'
 
 bin/licences: hack/tools/go.mod hack/tools/go.sum $(wildcard hack/tools/licences/*.go)
 	@$(STEP) 'build bin/licences' hack/build -C hack/tools -o $(BIN)/licences ./licences

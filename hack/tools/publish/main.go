@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command publish pushes what hack/release has completed in a directory to a registry: the images, and the chart as an OCI artifact that Helm pulls.
+// Command publish pushes what hack/release has completed in a directory to a registry: the images, the chart as an OCI artifact that Helm pulls, and the bundle
+// for the Operator Lifecycle Manager.
 //
 //	publish [-insecure] -registry registry.example/everynode -version v1.2.3 -key cosign.key DIST
 //
@@ -105,6 +106,9 @@ func run(args []string, out io.Writer) error {
 	if err := p.hub(filepath.Join(dist, "artifacthub-repo.yml")); err != nil {
 		return fmt.Errorf("pushing what Artifact Hub reads: %w", err)
 	}
+	if err := p.bundle(filepath.Join(dist, "everynode-bundle-"+number+".tgz")); err != nil {
+		return fmt.Errorf("pushing the bundle: %w", err)
+	}
 	return nil
 }
 
@@ -149,8 +153,8 @@ func (p publisher) chart(version, archive string) error {
 	if err != nil {
 		return err
 	}
-	metadata, err := metadataOf(archive)
-	if err != nil {
+	metadata := map[string]any{}
+	if err := fileOf(archive, "everynode/Chart.yaml", &metadata); err != nil {
 		return fmt.Errorf("reading %s: %w", archive, err)
 	}
 	config, err := json.Marshal(metadata)
@@ -226,34 +230,33 @@ func unchanged(dist string) error {
 	return nil
 }
 
-// metadataOf reads Chart.yaml from the archive of a chart.
-func metadataOf(archive string) (map[string]any, error) {
+// fileOf reads a file of YAML from an archive.
+func fileOf(archive, name string, to any) error {
 	file, err := os.Open(archive)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = file.Close() }()
 	unzipped, err := gzip.NewReader(file)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for r := tar.NewReader(unzipped); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return nil, errors.New("it has no everynode/Chart.yaml")
+			return fmt.Errorf("it has no %s", name)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if header.Name != "everynode/Chart.yaml" {
+		if header.Name != name {
 			continue
 		}
 		data, err := io.ReadAll(r)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		metadata := map[string]any{}
-		return metadata, yaml.Unmarshal(data, &metadata)
+		return yaml.Unmarshal(data, to)
 	}
 }
 

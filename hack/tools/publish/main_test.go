@@ -212,7 +212,7 @@ func TestPublish(t *testing.T) {
 	if again, err := publish(); err != nil || again != out {
 		t.Errorf("again: %v\n%s\nafter\n%s", err, again, out)
 	}
-	tags := map[string]string{"everynode-manager": "everynode-manager:v1.2.3", "everynode-agent": "everynode-agent:v1.2.3", "chart": "charts/everynode:1.2.3", "artifacthub": "charts/everynode:artifacthub.io"}
+	tags := map[string]string{"everynode-manager": "everynode-manager:v1.2.3", "everynode-agent": "everynode-agent:v1.2.3", "chart": "charts/everynode:1.2.3", "artifacthub": "charts/everynode:artifacthub.io", "bundle": "everynode-bundle:v1.2.3"}
 	for line := range strings.Lines(out) {
 		what, reference, _ := strings.Cut(strings.TrimSpace(line), " ")
 		ref, err := name.NewDigest(reference)
@@ -232,7 +232,10 @@ func TestPublish(t *testing.T) {
 		if what == "artifacthub" {
 			checkHub(t, ref, dist)
 		}
-		if what == "chart" || what == "artifacthub" {
+		if what == "bundle" {
+			checkBundle(t, ref)
+		}
+		if what == "chart" || what == "artifacthub" || what == "bundle" {
 			continue
 		}
 		r.checkPredicates(what, ref)
