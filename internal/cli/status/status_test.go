@@ -186,7 +186,7 @@ func TestPolicies(t *testing.T) {
 		"policy-none":       {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  suspend: true", 1) + uncontrolled}},
 		"policy-unnamed":    {"agent", []string{policySpec + strings.Replace(policyStatus, ", approvedBy: jane", "", 1)}},
 		"policy-rejected":   {"agent", []string{policySpec + strings.Replace(rejected, "phase: Soaking\n    wave", "phase: Rejected\n    rejectedRevision: agent-7c9d5f6b8\n    wave", 1), rejection}},
-		"policy-promoted":   {"agent", []string{policySpec + strings.ReplaceAll(policyStatus, "agent-canary-approve-x", "now"), strings.NewReplacer("name: rejection", "name: now", "decision: Reject", "decision: Promote, wave: canary", "It loses packets", "Its metrics are good").Replace(rejection)}},
+		"policy-promoted":   {"agent", []string{policySpec + strings.ReplaceAll(policyStatus, "agent-canary-approve-x", "now"), strings.NewReplacer("name: rejection", "name: now, creationTimestamp: \"2026-03-01T12:00:00Z\"", "decision: Reject", "decision: Promote, wave: canary", "It loses packets", "Its metrics are good").Replace(rejection)}},
 		"policy-window": {"agent", []string{policySpec + strings.NewReplacer("phase: Soaking\n    wave", "phase: WaitingForWindow\n    wave", "EndSoak", "OpenWindow",
 			"reason: Soaking, message: The wave canary is complete and is being observed for 30m0s.", "reason: Window, message: 'No window is open, so no update starts.'").Replace(policyStatus)}},
 		"policy-invalid": {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  windows: [{schedule: 0 22 * *, duration: 1h}]", 1)}},
