@@ -45,7 +45,7 @@ func (r *run) stopTime() {
 		if !r.out.Watch.lacked[name] {
 			continue
 		}
-		if held == nil { // the pace does not count: it is the wave's own
+		if held == nil { // of the pace, only what others use up counts
 			s := *r.s
 			s.Gate = &rollout.Gate{Holds: r.holds, InFlight: -1, Starts: -1}
 			held = s.Held()
@@ -60,13 +60,14 @@ func (r *run) stopTime() {
 
 // proceeds reports whether the update of a node that a wave lacks has begun, or may start, if nothing else holds it. Where the owners of nodes decide, none starts before they do.
 func (r *run) proceeds(k int, held func(i int) bool) bool {
-	waits := false
+	waits, used := false, r.othersUsePace(k)
 	for i := range r.s.Nodes {
 		switch {
 		case !r.lacks(k, i):
 		case !r.standing[i].AwaitsUpdate:
 			return true
 		case held(i), enforcement(&r.s.Set) == v1alpha1.EnforcementAnnouncements:
+		case used:
 		case !r.serves(i): // its update needs no budget
 			return true
 		default:
@@ -78,4 +79,18 @@ func (r *run) proceeds(k int, held func(i int) bool) bool {
 	}
 	idle, most := r.usedUp(place(k))
 	return idle < most
+}
+
+// othersUsePace reports whether the nodes in the middle of an update that count in the pace are as many as it allows, without those that a wave lacks.
+func (r *run) othersUsePace(k int) bool {
+	g, others := r.out.Gate, 0
+	if g == nil || g.InFlight < 0 {
+		return false
+	}
+	for i := range r.s.Nodes {
+		if r.standing[i].InFlight && !g.Absent[i] && !r.lacks(k, i) {
+			others++
+		}
+	}
+	return others >= g.InFlight
 }

@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +65,30 @@ func TestWaveDeadlineWhileNothingMayStart(t *testing.T) {
 				t.Errorf("failure %+v", f)
 			}
 		})
+	}
+}
+
+// TestWaveDeadlineWhileAnotherNodeUsesThePace: a node that was broken before its update uses the pace for nodeDeadline; in that time no update of the wave may start.
+func TestWaveDeadlineWhileAnotherNodeUsesThePace(t *testing.T) {
+	w := newWorld(t, strings.Replace(hurried, "nodeDeadline: 5m", "nodeDeadline: 30m", 1)+"pace: {maxUpgrading: 1}")
+	w.put("a", 0, false)
+	w.pass(0)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+	w.put("a", 1, false)
+	w.pass(time.Second)
+	for range 29 {
+		w.pass(time.Minute)
+		w.want("", v1alpha1.PhaseRolling, "canary")
+		w.wantNoFailure()
+	}
+	w.pass(time.Minute)
+	w.want("b", v1alpha1.PhaseRolling, "canary")
+	w.put("b", 1, false)
+	w.pass(9 * time.Minute)
+	w.wantNoFailure()
+	w.pass(time.Minute)
+	if f := w.last.Failure; f == nil || !strings.Contains(f.Message, "after 10m0s, 0 of ") {
+		t.Errorf("failure %+v", f)
 	}
 }
 

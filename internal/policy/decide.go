@@ -261,8 +261,8 @@ func (r *run) withPolicy() {
 		}
 	}
 	r.together()
-	r.stopTime()
 	r.pace()
+	r.stopTime()
 	r.gate()
 	r.judge()
 	r.changes()
