@@ -197,16 +197,7 @@ func (r *run) phaseChanged(last *v1alpha1.SetStatus) {
 			r.endNotice(NoticeComplete, text)
 		}
 	case v1alpha1.PhaseUndoing:
-		if r.failure != nil {
-			what := "nodes return to the committed revision " + st.CommittedRevision
-			if r.s.Set.ExternalController {
-				what = fmt.Sprintf("its undo must change the template back to the committed revision %s, before nodes return to it", st.CommittedRevision)
-			}
-			r.event(true, ReasonRolloutUndone, "Revision %s %s: %s. %s", target, r.failedText(), what, r.failure.Message)
-			r.failedNotice()
-			break
-		}
-		r.event(true, ReasonRolloutUndone, "The template describes the committed revision %s again: all nodes return to it, without waves.", target)
+		r.undoBegins(target)
 	case v1alpha1.PhaseFailed:
 		if was == v1alpha1.PhaseUndoing && r.returned {
 			r.undoEnded()
@@ -233,6 +224,21 @@ func (r *run) phaseChanged(last *v1alpha1.SetStatus) {
 	case v1alpha1.PhaseStalled:
 		r.event(true, ReasonRolloutStalled, "%s", st.Blocking[len(st.Blocking)-1].Message)
 	}
+}
+
+// undoBegins reports that nodes return to the committed revision.
+func (r *run) undoBegins(target string) {
+	if r.failure == nil {
+		r.event(true, ReasonRolloutUndone, "The template describes the committed revision %s again: all nodes return to it, without waves.", target)
+		return
+	}
+	committed := r.out.Status.CommittedRevision
+	what := "nodes return to the committed revision " + committed
+	if r.s.Set.ExternalController {
+		what = fmt.Sprintf("its undo must change the template back to the committed revision %s, before nodes return to it", committed)
+	}
+	r.event(true, ReasonRolloutUndone, "Revision %s %s: %s. %s", target, r.failedText(), what, r.failure.Message)
+	r.failedNotice()
 }
 
 // undoRequested begins the message of the failure of a revision that a user has undone.
