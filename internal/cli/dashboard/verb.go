@@ -322,7 +322,7 @@ func (s *server) play(ctx context.Context, asked *request, words, args []string)
 		}
 	}
 	o := options.New(genericiooptions.IOStreams{In: bytes.NewReader(in), Out: &out, ErrOut: &notes})
-	o.InName = formNames[policyFlag]
+	o.InName = formName(policyFlag)
 	o.Version, o.Now, o.After = s.o.Version, s.o.Now, s.o.After
 	o.Getenv = func(string) string { return "" }
 	o.Given, o.Exact, o.Confirmed = s.clientsIn(asked.Namespace), map[string]string{}, asked.Flags
