@@ -177,6 +177,9 @@ func (s *sim) round() bool {
 			next = earlier(next, s.keeper.wake)
 		}
 		if next.IsZero() {
+			next = m.provider.next()
+		}
+		if next.IsZero() {
 			return s.dozes()
 		}
 		pause = max(next.Sub(s.w.now), time.Second)

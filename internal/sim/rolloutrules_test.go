@@ -143,7 +143,7 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 	u.pace(s, k, p)
 	if u.rollout && u.returns == "" && len(p.Spec.Waves) > 0 {
 		wave := &p.Spec.Waves[0]
-		u.first = k.firstWave(wave, target)
+		u.first = k.firstWave(wave, m.startOf(p, target))
 		waited := maps.Clone(u.first)
 		delete(waited, s.sick)
 		rollout := words("%s of %s in rollout %d of %s", p.UID, target.UID, target.Revision, k.set.GetUID())
@@ -164,16 +164,42 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 	return u
 }
 
+// reported is what a manager has reported of sets, or a leader before it.
+func (m *manager) reported(p *v1alpha1.RolloutPolicy) []v1alpha1.SetStatus {
+	if is, reported := m.rules.reports[policyName]; reported && is.of == p.UID {
+		return []v1alpha1.SetStatus{*is.status}
+	}
+	return p.Status.Sets
+}
+
+// startOf is when the rollout of a revision began, as the managers have reported it; zero if that is after now, as it may be where clocks are wrong. The rollout of the newest revision began with it.
+func (m *manager) startOf(p *v1alpha1.RolloutPolicy, target *appsv1.ControllerRevision) time.Time {
+	now := m.clock.Now()
+	began := now.Truncate(time.Second)
+	for _, st := range m.reported(p) {
+		if st.UID == m.known.set.GetUID() && st.TargetRevision == target.Name && st.TargetNumber == target.Revision && st.StartedAt != nil {
+			began = st.StartedAt.Time
+		}
+	}
+	made := target.CreationTimestamp.Time
+	if !slices.ContainsFunc(slices.Collect(maps.Values(m.known.revisions)), func(r *appsv1.ControllerRevision) bool {
+		return ownedBy(r, m.known.set) && r.CreationTimestamp.After(made)
+	}) && made.Before(began) {
+		began = made
+	}
+	if began.After(now) {
+		return time.Time{}
+	}
+	return began
+}
+
 // inRollout is a revision with the number of its rollout, which stays when a stranger makes a manager raise that of the revision.
 func (m *manager) inRollout(p *v1alpha1.RolloutPolicy, r *appsv1.ControllerRevision) *appsv1.ControllerRevision {
 	if p == nil || r == nil {
 		return r
 	}
-	sets, set := p.Status.Sets, m.known.set
-	if is, reported := m.rules.reports[policyName]; reported && is.of == p.UID {
-		sets = []v1alpha1.SetStatus{*is.status}
-	}
-	for _, st := range sets {
+	set := m.known.set
+	for _, st := range m.reported(p) {
 		if st.TargetRevision == r.Name && st.UID == set.GetUID() && st.ObservedGeneration == set.GetGeneration() && st.TargetNumber != r.Revision {
 			numbered := *r
 			numbered.Revision = st.TargetNumber
@@ -201,11 +227,7 @@ func (s *sim) returnsTo(m *manager, u *ruling, p *v1alpha1.RolloutPolicy, approv
 	if !u.rollout || !s.cfg.undoes() || retried(p, approvals, target) {
 		return ""
 	}
-	sets := p.Status.Sets
-	if is, reported := m.rules.reports[policyName]; reported && is.of == p.UID {
-		sets = []v1alpha1.SetStatus{*is.status}
-	}
-	for _, st := range sets {
+	for _, st := range m.reported(p) {
 		if st.Failure != nil && st.Failure.Action == v1alpha1.FailureUndo && st.TargetRevision == target.Name && st.TargetNumber == target.Revision {
 			return committed
 		}
@@ -344,9 +366,9 @@ func (k known) without(p *v1alpha1.RolloutPolicy, nodes map[string]bool, all int
 
 // firstWave are the nodes of the first wave: first those that have the revision, then others in the order of their names, and those that have joined since the revision was made after all others. A wave
 // that is spread has the first node of each zone, then the second one of each, and so on.
-func (k known) firstWave(wave *v1alpha1.Wave, target *appsv1.ControllerRevision) map[string]bool {
+func (k known) firstWave(wave *v1alpha1.Wave, began time.Time) map[string]bool {
 	first := map[string]bool{}
-	for node, at := range k.places([]v1alpha1.Wave{*wave}, target) {
+	for node, at := range k.places([]v1alpha1.Wave{*wave}, began) {
 		if at == 0 && k.fit(node) == mustRun {
 			first[node] = true
 		}

@@ -47,9 +47,8 @@ type sim struct {
 	// down and doubled are the nodes that are so by us; see the package comment.
 	down    map[string]bool
 	doubled map[string]types.UID
-	// skew is how wrong the clock of a manager has been, at most.
-	skew time.Duration
-	// misled is when a clock was an hour wrong for the last time.
+	// skew is how wrong the clock of a manager has been, at most, and misled when one was an hour wrong for the last time.
+	skew   time.Duration
 	misled time.Time
 	// containers counts the containers that nodes have made; changed is when the passes began that have changed the images of pods.
 	containers int
@@ -76,10 +75,8 @@ type sim struct {
 	forgedMarks map[string]bool
 	// work are the nodes on which sets of a group are at work.
 	work work
-	// ill is a node on which no pod of the set gets ready; empty for none.
-	ill string
-	// sick is a node that has been ill: waves may go on without it, for it was broken before.
-	sick string
+	// ill is a node on which no pod of the set gets ready; empty for none. sick is one that has been ill: waves may go on without it, for it was broken before.
+	ill, sick string
 	// undoing is whether an image that never works is rolled out at the end, and touched are the nodes that have got it since. Those of earlier are the pods that
 	// had it before, on nodes that no update reaches.
 	undoing bool
@@ -88,10 +85,9 @@ type sim struct {
 	// undoBegan is when a user has set that image, and failed whether a manager has reported since that it has failed.
 	undoBegan time.Time
 	failed    bool
-	alerted   int // how often a provider has said at the end that no alert is firing
-	// retried is when a user last retried a revision at the end, and retries is how often.
-	retried time.Time
-	retries int
+	// retried is when a user last retried a revision at the end, and retries is how often; alerted is how often a provider has said there that no alert is firing.
+	retried          time.Time
+	retries, alerted int
 	sides
 	// trouble is what is to happen in the middle of the next soak.
 	trouble trouble

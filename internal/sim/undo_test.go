@@ -161,6 +161,25 @@ func (p *provider) fairAnswer() *op {
 	return nil
 }
 
+// next is when the provider says again how it is, if the analysis of a wave has had no answer since its pods got ready; zero for never.
+func (p *provider) next() (at time.Time) {
+	if p.m.rules == nil {
+		return at
+	}
+	of := p.m.rules.policies[policyName]
+	if of == nil || p.m.s.ill != "" || !slices.ContainsFunc(p.m.reported(of), func(st v1alpha1.SetStatus) bool {
+		return slices.ContainsFunc(st.Analyses, func(a v1alpha1.AnalysisStatus) bool { return a.Answer == v1alpha1.AnswerUnknown })
+	}) {
+		return at
+	}
+	for _, q := range p.questions {
+		if !q.Alerts && p.repeats[q] < fairRepeats {
+			at = earlier(at, p.at[q].Add(fairPeriod))
+		}
+	}
+	return at
+}
+
 // passes is whether the last answer about the complete first wave of a rollout is Pass, of those that the manager has taken, or takes with its next decision.
 func (p *provider) passes(number int64) bool {
 	said := p.said[number]

@@ -38,8 +38,9 @@ type wavesRuling struct {
 // growthFactor is how many times larger each step of a growth is than the one before it.
 const growthFactor = 2
 
-// members are the nodes that must run a pod of the set, in the order in which waves take them: first those with a pod of the newest revision.
-func (k known) members(target *appsv1.ControllerRevision) []*corev1.Node {
+// members are the nodes that must run a pod of the set, in the order in which waves take them: first those with a pod of the newest revision, and last those that joined after
+// the rollout began.
+func (k known) members(began time.Time) []*corev1.Node {
 	var members []*corev1.Node
 	for _, name := range sorted(k.nodes) {
 		if k.fit(name) == mustRun {
@@ -47,7 +48,7 @@ func (k known) members(target *appsv1.ControllerRevision) []*corev1.Node {
 		}
 	}
 	late := func(n *corev1.Node) metav1.Time {
-		if n.CreationTimestamp.After(target.CreationTimestamp.Time) {
+		if !began.IsZero() && n.CreationTimestamp.After(began) {
 			return n.CreationTimestamp
 		}
 		return metav1.Time{}
@@ -85,8 +86,8 @@ func spread(nodes []*corev1.Node, by string) {
 
 // places gives each node its wave. A number of nodes takes them in the order of firstWave, a percentage includes the nodes of the waves before. The last wave has
 // all others.
-func (k known) places(waves []v1alpha1.Wave, target *appsv1.ControllerRevision) map[string]int {
-	members, places := k.members(target), map[string]int{}
+func (k known) places(waves []v1alpha1.Wave, began time.Time) map[string]int {
+	members, places := k.members(began), map[string]int{}
 	for i := range waves {
 		w := &waves[i]
 		number := len(members)
@@ -126,7 +127,7 @@ func (k known) places(waves []v1alpha1.Wave, target *appsv1.ControllerRevision) 
 func (s *sim) laterWaves(m *manager, p *v1alpha1.RolloutPolicy, target *appsv1.ControllerRevision, decided func(v1alpha1.Decision, string) bool, passed bool) *wavesRuling {
 	k := m.known.known
 	rollout := words("%s of %s in rollout %d of %s", p.UID, target.UID, target.Revision, k.set.GetUID())
-	u := &wavesRuling{waves: p.Spec.Waves, places: k.places(p.Spec.Waves, target)}
+	u := &wavesRuling{waves: p.Spec.Waves, places: k.places(p.Spec.Waves, m.startOf(p, target))}
 	if s.memberships[rollout] == nil {
 		s.memberships[rollout] = &membership{earliest: map[string]int{}, always: map[string]map[string]bool{}, seen: map[string]bool{}}
 	}
