@@ -183,7 +183,8 @@ func (m *manager) startOf(p *v1alpha1.RolloutPolicy, target *appsv1.ControllerRe
 	}
 	made := target.CreationTimestamp.Time
 	if !slices.ContainsFunc(slices.Collect(maps.Values(m.known.revisions)), func(r *appsv1.ControllerRevision) bool {
-		return ownedBy(r, m.known.set) && r.CreationTimestamp.After(made)
+		own := strings.HasSuffix(r.Name, r.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]) // a stranger's has another name
+		return own && ownedBy(r, m.known.set) && r.CreationTimestamp.After(made)
 	}) && made.Before(began) {
 		began = made
 	}
