@@ -40,7 +40,7 @@ type listHead struct {
 func rowOf(m *inspect.Evaluation, now time.Time) row {
 	outcome := m.Outcome()
 	r := row{Key: m.Set.Title(), Row: top.RowOf(m, outcome), Dialect: m.Set.Source.Dialect, Images: imagesOf(m, m.History.Current)}
-	r.Next, r.Halt = nextOf(m, r.State, r.SecondsLeft, now), haltOf(m, outcome, r.SecondsStalled)
+	r.Next, r.Halt = m.Next(r.State, r.SecondsLeft, now), haltOf(m, outcome, r.SecondsStalled)
 	if p := m.Governance.Report(); p != nil {
 		r.Phase = string(p.Phase)
 		if p.Position > 0 {

@@ -21,7 +21,7 @@ type remedy struct {
 }
 
 // remediesOf returns what a user can do about a rollout that waits for a user, the most usual action first.
-func (s *server) remediesOf(m *inspect.Evaluation, state inspect.State) (all []remedy) {
+func (s *server) remediesOf(m *inspect.Evaluation) (all []remedy) {
 	set := m.Set.String()
 	add := func(verb, concerns string, flags ...string) {
 		words := offered()[verb].command
@@ -37,7 +37,7 @@ func (s *server) remediesOf(m *inspect.Evaluation, state inspect.State) (all []r
 	}
 	waits := slices.IndexFunc(p.Waves, func(w v1alpha1.WaveStatus) bool { return w.Phase == v1alpha1.WaveWaitingForApproval })
 	revision := "revision " + p.TargetRevision
-	c := outlookOf(m, state, nil).count()
+	hooked, stuck := m.WaitForUsers()
 	switch {
 	case p.Suspended:
 		add("resume", "rolloutpolicy/"+p.Name)
@@ -54,10 +54,10 @@ func (s *server) remediesOf(m *inspect.Evaluation, state inspect.State) (all []r
 	case slices.ContainsFunc(p.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == rules.NodesGone }):
 		add("promote", "wave "+p.Wave)
 		add("reject", revision)
-	case c.hooked > 0:
-		add("release", nodes(c.hooked, "", ""), "--all=true")
-	case c.stuck > 0 && len(m.History.Revisions) > 1:
-		add("undo", nodes(c.stuck, "", ""))
+	case hooked > 0:
+		add("release", inspect.NodeCount(hooked), "--all=true")
+	case stuck > 0 && len(m.History.Revisions) > 1:
+		add("undo", inspect.NodeCount(stuck))
 	}
 	return all
 }

@@ -148,8 +148,8 @@ func (p *setPage) head(m *inspect.Evaluation, model view.Model) head {
 		h.SecondsStalled = int(model.Pace.Stalled.Seconds())
 	}
 	h.Halt = haltOf(m, h.Outcome, h.SecondsStalled)
-	h.Remedies = p.s.remediesOf(m, h.State)
-	h.Next = nextOf(m, h.State, h.SecondsLeft, p.s.o.Now())
+	h.Remedies = p.s.remediesOf(m)
+	h.Next = m.Next(h.State, h.SecondsLeft, p.s.o.Now())
 	h.Nodes, h.Left, h.Unreachable, h.Kept = nil, nil, nil, nil // they are the cells
 	return h
 }

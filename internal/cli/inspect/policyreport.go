@@ -40,6 +40,8 @@ type PolicyReport struct {
 	rejections []string
 	// promotions are the names of the approvals that end a soak.
 	promotions []string
+	// rules are those of the policy; nil if they are not known.
+	rules *policy.Policy
 	// Allowed are the analyses of the policy that the status has measurements of.
 	Allowed []v1alpha1.Analysis `json:"allowed,omitempty"`
 	// Decisions are those of users that count for the revision.
@@ -101,7 +103,7 @@ func (g *Governance) Report() *PolicyReport {
 	if len(g.Policies) == 0 {
 		return nil
 	}
-	r := &PolicyReport{Name: g.Policies[0].Typed.Name, Namespace: g.Set.Namespace, Suspended: g.Policies[0].Typed.Spec.Suspend}
+	r := &PolicyReport{Name: g.Policies[0].Typed.Name, Namespace: g.Set.Namespace, Suspended: g.Policies[0].Typed.Spec.Suspend, rules: g.Policies[0].Rules}
 	if g.Now != nil {
 		r.now = *g.Now
 	}

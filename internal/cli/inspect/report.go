@@ -26,23 +26,26 @@ type Report struct {
 	Outcome
 	// Updated, Ready and Available also count a node whose new pod is available while its old one is stopping; the
 	// status of the object counts it when the old pod no longer exists.
-	Desired      int              `json:"desired"`
-	Updated      int              `json:"updated"`
-	Ready        int              `json:"ready"`
-	Available    int              `json:"available"`
-	Misscheduled int              `json:"misscheduled"`
-	Done         int              `json:"updatedAndAvailable"`
-	Budget       Budget           `json:"budget"`
-	Waves        *Waves           `json:"waves,omitempty"`
-	SecondsLeft  *int             `json:"secondsLeft,omitempty"`
-	Revisions    []RevisionReport `json:"revisions"`
-	Verdicts     []VerdictReport  `json:"verdicts"`
-	Waits        []WaitReport     `json:"waits,omitempty"`
-	Nodes        []NodeReport     `json:"nodes"`
-	Problems     []string         `json:"problems,omitempty"`
-	Warnings     []Warning        `json:"warnings,omitempty"`
+	Desired      int    `json:"desired"`
+	Updated      int    `json:"updated"`
+	Ready        int    `json:"ready"`
+	Available    int    `json:"available"`
+	Misscheduled int    `json:"misscheduled"`
+	Done         int    `json:"updatedAndAvailable"`
+	Budget       Budget `json:"budget"`
+	Waves        *Waves `json:"waves,omitempty"`
+	// SecondsLeft includes the soaks of a rollout policy that are still to come, but neither approvals nor closed windows.
+	SecondsLeft *int             `json:"secondsLeft,omitempty"`
+	Revisions   []RevisionReport `json:"revisions"`
+	Verdicts    []VerdictReport  `json:"verdicts"`
+	Waits       []WaitReport     `json:"waits,omitempty"`
+	Nodes       []NodeReport     `json:"nodes"`
+	Problems    []string         `json:"problems,omitempty"`
+	Warnings    []Warning        `json:"warnings,omitempty"`
 	// Stopped is why nothing starts before a user acts, with the remedy.
 	Stopped string `json:"stopped,omitempty"`
+	// Next describes what happens next under the rollout policy of the set, and when.
+	Next string `json:"next,omitempty"`
 	// Policy is what the rollout policy of the set reports.
 	Policy *PolicyReport `json:"policy,omitempty"`
 }
@@ -114,11 +117,36 @@ type Observation struct {
 	Unsure bool
 	// Stopped is why nothing starts before a user acts, with the remedy; empty if the rollout continues without that.
 	Stopped string
+	// evaluation is what was observed.
+	evaluation *Evaluation
 }
 
 // Observe returns the input of a report for a model of the evaluation.
 func (m *Evaluation) Observe(model view.Model) *Observation {
-	return &Observation{Set: m.Set, Workload: m.Workload, Snapshot: m.Snapshot, Plan: m.Plan, Model: model, Policy: m.Governance.Report(), Stopped: m.Stopped()}
+	report := m.Governance.Report()
+	model.Pace = report.Pace(model.Pace)
+	return &Observation{Set: m.Set, Workload: m.Workload, Snapshot: m.Snapshot, Plan: m.Plan, Model: model, Policy: report, Stopped: m.Stopped(), evaluation: m}
+}
+
+// secondsLeft is the remaining time; nil if it is not known.
+func (s *Observation) secondsLeft() *int {
+	if !s.Model.Pace.Known {
+		return nil
+	}
+	left := int(s.Model.Pace.Left / time.Second)
+	return &left
+}
+
+// Next describes what happens next under the rollout policy of the set, and when; empty if no policy governs the set, or all is done.
+func (s *Observation) Next() string {
+	if !s.Policy.governs() {
+		return ""
+	}
+	state := s.Outcome().State
+	if state == Finished {
+		return ""
+	}
+	return s.evaluation.Next(state, s.secondsLeft(), time.Unix(0, int64(s.Snapshot.Now)))
 }
 
 // Outcome returns the state of the rollout.
@@ -146,10 +174,7 @@ func (s *Observation) Report() Report {
 	if w := m.Batches; w.Total > 0 {
 		r.Waves = &Waves{Size: w.Size, Done: w.Done, Total: w.Total}
 	}
-	if m.Pace.Known {
-		left := int(m.Pace.Left / time.Second)
-		r.SecondsLeft = &left
-	}
+	r.SecondsLeft, r.Next = s.secondsLeft(), s.Next()
 	for _, c := range m.Revisions {
 		r.Revisions = append(r.Revisions, RevisionReport{c.Name, c.Pods})
 	}

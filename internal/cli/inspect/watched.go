@@ -11,6 +11,7 @@ import (
 	"everynode.dev/everynode/internal/cli/live"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -37,6 +38,15 @@ type Watched struct {
 // Policy is the effect of the rollout policy on the set in the last evaluation; nil without a policy.
 func (w *Watched) Policy() *PolicyReport { return w.governance.Report() }
 
+// Observe returns the input of a report for a model of the last evaluation, and its plan.
+func (w *Watched) Observe(model view.Model, plan rollout.Plan) *Observation {
+	last := w.last
+	last.Plan = plan
+	sight := last.Observe(model)
+	sight.Unsure = w.Unsure()
+	return sight
+}
+
 // Cause is why nodes have a verdict in the last evaluation, as Evaluation.Cause.
 func (w *Watched) Cause(kind rollout.VerdictKind) string { return w.last.Cause(kind) }
 
@@ -57,12 +67,12 @@ func Watch(ctx context.Context, o *options.Options, c *options.Clients, set *res
 	w.Set, err = live.Watch(ctx, live.Options{
 		Client: c.Kubernetes, Dynamic: c.Dynamic, Source: set.Source, Namespace: set.Namespace(), Name: set.Name(),
 		Facts: facts(), InPlace: set.Dialect.InPlace, OwnNamespace: true,
-		Govern: func(view *live.View) {
+		Govern: func(now *live.View) {
 			if w.read.IsZero() || o.Now().Sub(w.read) >= rereads {
 				w.refresh(ctx, func(string, ...any) {})
 			}
-			w.governance.Govern(view)
-			w.last = Evaluation{View: *view, Set: set, Governance: w.governance}
+			w.governance.Govern(now)
+			w.last = Evaluation{View: *now, Set: set, Governance: w.governance}
 		},
 	})
 	return w, err //nolint:wrapcheck // it is one of live.Watch, which says what failed

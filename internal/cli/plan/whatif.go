@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/policy"
@@ -197,7 +198,7 @@ func (s *screen) whatIf(w *WhatIf) {
 	default:
 		s.line("  No rollout policy judges the revision (spec.failure): it stops only where the budget is used up.")
 	}
-	s.line("  It reaches %s: %s.", count(len(w.Reached)), names(w.Reached))
+	s.line("  It reaches %s: %s.", inspect.NodeCount(len(w.Reached)), names(w.Reached))
 	switch {
 	case w.Back != "":
 		s.line("  The nodes return to the committed revision. The last one has it after %s.", span(w.Back))
@@ -206,11 +207,4 @@ func (s *screen) whatIf(w *WhatIf) {
 	case w.Action == v1alpha1.FailurePause:
 		s.line("  The rollout pauses. These nodes keep the new revision until there is another template, or `%s undo --to-committed`.", options.Program)
 	}
-}
-
-func count(nodes int) string {
-	if nodes == 1 {
-		return "1 node"
-	}
-	return fmt.Sprintf("%d nodes", nodes)
 }

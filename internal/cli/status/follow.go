@@ -119,15 +119,15 @@ func (s *status) observe(watched *inspect.Watched, set *resolver.Set, tracker *v
 	if first {
 		tracker.Recall(snapshot, plan, watched.Began())
 	}
-	model, policy := tracker.Next(snapshot, plan), watched.Policy()
+	model := tracker.Next(snapshot, plan)
 	withCauses(&model, watched.Cause)
 	model.Stopped = watched.Stopped()
-	if model.Policy = s.policyLines(policy); model.Policy != nil {
-		model.Batches = view.Batches{}
+	sight := watched.Observe(model, plan)
+	sight.Set, sight.Workload, sight.IgnoreUnreachable = set, workload, s.ignoreUnreachable
+	if sight.Model.Policy = policyLines(sight); sight.Model.Policy != nil {
+		sight.Model.Batches = view.Batches{}
 	}
-	return &inspect.Observation{
-		Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable, Policy: policy, Unsure: watched.Unsure(), Stopped: model.Stopped,
-	}
+	return sight
 }
 
 // connection reports when the connection is lost and restored, because a picture that does not change looks the same

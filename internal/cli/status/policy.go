@@ -13,7 +13,8 @@ import (
 )
 
 // policyLines are the lines of a picture about the rollout policy of the set: its state, the waves, what was measured, and the next action.
-func (s *status) policyLines(r *inspect.PolicyReport) []string {
+func policyLines(sight *inspect.Observation) []string {
+	r := sight.Policy
 	if r == nil {
 		return nil
 	}
@@ -36,8 +37,8 @@ func (s *status) policyLines(r *inspect.PolicyReport) []string {
 	for _, text := range decisions(r) {
 		lines = append(lines, options.Printable(text))
 	}
-	if next := r.NextAction(s.Now(), setArgument(r)); next != "" {
-		lines = append(lines, "next: "+next)
+	if next := sight.Next(); next != "" {
+		lines = append(lines, options.Printable("next: "+next))
 	}
 	return lines
 }
@@ -50,14 +51,6 @@ func decisions(r *inspect.PolicyReport) (lines []string) {
 		}
 	}
 	return lines
-}
-
-// setArgument is the set as users name it in commands.
-func setArgument(r *inspect.PolicyReport) string {
-	if strings.HasPrefix(r.APIVersion, "apps.kruise.io/") {
-		return "ads/" + r.SetStatus.Name
-	}
-	return "daemonset/" + r.SetStatus.Name
 }
 
 // policy prints what the rollout policy of the set reports.
@@ -80,8 +73,8 @@ func (s *status) policy(w io.Writer, all *inspect.Report) error {
 		lines = append(lines, "waits: "+b.Message)
 	}
 	lines = append(lines, decisions(r)...)
-	if next := r.NextAction(s.Now(), setArgument(r)); next != "" {
-		lines = append(lines, "next: "+next)
+	if all.Next != "" {
+		lines = append(lines, "next: "+all.Next)
 	}
 	for i, line := range lines {
 		lines[i] = options.Printable(line)

@@ -189,6 +189,8 @@ func headline(r *inspect.Report) string {
 		return "waiting for the end of a freeze"
 	case p.Phase == v1alpha1.PhaseWaitingForWindow:
 		return "waiting for a window"
+	case p.Phase == v1alpha1.PhaseUndoing:
+		return "undoing"
 	case p.Phase == v1alpha1.PhaseWaitingForApproval:
 		return "waiting for an approval"
 	}

@@ -144,6 +144,15 @@ func overspent() string {
 	).Replace(policyStatus)
 }
 
+// rolling is a status of a rollout whose canary has passed, while nodes of the next wave are updated.
+var rolling = strings.NewReplacer(
+	"phase: Soaking\n    wave: canary", "phase: Rolling\n    wave: half",
+	"    next: {action: EndSoak, at: \"2026-03-01T12:12:00Z\"}\n", "",
+	"blocking: [{reason: Soaking, message: The wave canary is complete and is being observed for 30m0s.}]", "",
+	"phase: Soaking, completedAt", "phase: Passed, completedAt",
+	"updated: 0, available: 0, phase: Pending}\n    - {name: remaining", "updated: 0, available: 0, phase: Rolling, rollingSince: \"2026-03-01T11:59:00Z\"}\n    - {name: remaining",
+).Replace(policyStatus)
+
 // stalled is a status of a policy that has another target, which is missing; a node of a wave is gone.
 func stalled() string {
 	text := strings.Replace(policyStatus, "available: 2, phase", "available: 2, gone: 1, phase", 1)
@@ -189,6 +198,8 @@ func TestPolicies(t *testing.T) {
 		"policy-promoted":   {"agent", []string{policySpec + strings.ReplaceAll(policyStatus, "agent-canary-approve-x", "now"), strings.NewReplacer("name: rejection", "name: now, creationTimestamp: \"2026-03-01T12:00:00Z\"", "decision: Reject", "decision: Promote, wave: canary", "It loses packets", "Its metrics are good").Replace(rejection)}},
 		"policy-window": {"agent", []string{policySpec + strings.NewReplacer("phase: Soaking\n    wave", "phase: WaitingForWindow\n    wave", "EndSoak", "OpenWindow",
 			"reason: Soaking, message: The wave canary is complete and is being observed for 30m0s.", "reason: Window, message: 'No window is open, so no update starts.'").Replace(policyStatus)}},
+		"policy-rolling": {"agent", []string{policySpec + rolling}},
+		"policy-undoing": {"agent", []string{policySpec + strings.NewReplacer("phase: Rolling\n    wave", "phase: Undoing\n    failure: {wave: canary, action: Undo, message: Wave canary failed.}\n    wave").Replace(rolling)}},
 		"policy-invalid": {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  windows: [{schedule: 0 22 * *, duration: 1h}]", 1)}},
 		"policy-gone":    {"agent", nil},
 	} {

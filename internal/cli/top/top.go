@@ -128,7 +128,7 @@ func rank(r Row) int {
 
 // RowOf returns the row of a set whose rollout has an outcome.
 func RowOf(m *inspect.Evaluation, outcome inspect.Outcome) Row {
-	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
+	pace := m.Governance.Report().Pace(view.PastPace(m.Snapshot, m.Plan, m.Began()))
 	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})
 	r := Row{
 		Namespace: m.Set.Namespace(), Set: m.Set.String(), State: outcome.State, Why: outcome.Why, Revision: model.Target,

@@ -17,6 +17,8 @@ type Pace struct {
 	Left      time.Duration
 	// Stalled is how long there has been no progress, if that is long for this update; otherwise 0.
 	Stalled time.Duration
+	// Note is what Left includes in addition to the updates, and what it does not; empty if there is neither.
+	Note string
 	UpTo
 }
 

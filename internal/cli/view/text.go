@@ -119,7 +119,11 @@ func (m Model) forecast() string {
 	case m.Pace.Stalled > 0:
 		return "no progress for " + Duration(m.Pace.Stalled)
 	case m.Pace.Known:
-		return fmt.Sprintf("about %s left at %s", Duration(m.Pace.Left), speed(m.Pace.PerSecond))
+		text := fmt.Sprintf("about %s left at %s", Duration(m.Pace.Left), speed(m.Pace.PerSecond))
+		if m.Pace.Note != "" {
+			text += ", " + m.Pace.Note
+		}
+		return text
 	default:
 		return ""
 	}
