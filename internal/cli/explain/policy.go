@@ -27,6 +27,11 @@ func (s *subject) governed() []Value {
 	if why := r.GoesBack(); why != "" && s.verdict().Kind != rollout.UpToDate {
 		values = append(values, Value{"goes back", why})
 	}
+	if s.verdict().Kind != rollout.UpToDate {
+		for _, text := range r.Ended() {
+			values = append(values, Value{"decision", text})
+		}
+	}
 	if of, wave := r.FailedOn(s.seen().Name); of != nil {
 		text := fmt.Sprintf("the revision failed here in wave %s: %s", wave, of.Reason)
 		if of.ExitCode != nil {

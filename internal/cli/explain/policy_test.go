@@ -88,7 +88,7 @@ func TestPolicies(t *testing.T) {
 		"policy-failed":    {"node-1 agent", []string{failed()}},
 		"policy-undone":    {"node-3 agent", []string{failed()}},
 		"policy-back":      {"node-2 agent", []string{strings.Replace(failed(), "phase: Failed", "phase: Undoing", 1)}},
-		"policy-asked":     {"node-2 agent", []string{strings.NewReplacer("phase: Failed", "phase: Undoing", "wave: canary, action: Undo, message: Wave canary failed.", "action: Undo, message: The undo was requested by jane.").Replace(failed())}},
+		"policy-asked":     {"node-2 agent", []string{strings.NewReplacer("phase: Failed", "phase: Undoing", "wave: canary, action: Undo, message: Wave canary failed.", "action: Undo, message: The undo was requested by jane.").Replace(failed()), strings.NewReplacer("name: rejection", "name: bad", "decision: Reject", "decision: Undo").Replace(rejection)}},
 		"policy-none":      {"node-6 agent", []string{strings.NewReplacer("enforcement: Full", "enforcement: None", "next: {action: Approve}", "").Replace(governed("suspend: true", "Stalled"))}},
 		"policy-rejected":  {"node-6 agent", []string{strings.Replace(waiting, "next: {action: Approve}", "", 1), rejection}},
 		"policy-stopped":   {"node-1 agent", []string{strings.NewReplacer("next: {action: Approve}", "rejectedRevision: agent-7c9d5f6b8").Replace(governed("", "Rejected")), rejection}},

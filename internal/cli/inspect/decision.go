@@ -20,12 +20,12 @@ type Decision struct {
 	Text string `json:"text"`
 }
 
-// decisions returns those that the waves name, and the rejections.
+// decisions returns those that the waves name, the rejections, and those that have ended a soak or have asked for the undo.
 func (r *PolicyReport) decisions(approvals []v1alpha1.RolloutApproval) (all []Decision) {
 	for i := range approvals {
 		a := &approvals[i]
 		at := slices.IndexFunc(r.Waves, func(w v1alpha1.WaveStatus) bool { return w.Approval == a.Name })
-		if at < 0 && !slices.Contains(r.rejections, a.Name) {
+		if at < 0 && !slices.Contains(r.rejections, a.Name) && !r.counted(a) {
 			continue
 		}
 		d := Decision{Approval: a.Name, Decision: a.Spec.Decision, Wave: a.Spec.Wave, By: a.Spec.By, Reason: a.Spec.Reason}
@@ -38,6 +38,46 @@ func (r *PolicyReport) decisions(approvals []v1alpha1.RolloutApproval) (all []De
 	return all
 }
 
+// counted reports whether a decision has taken effect in the active attempt without being named by its wave: an approval replaces the name of a decision that has ended the soak of the
+// same wave, and an undo is about all waves.
+func (r *PolicyReport) counted(a *v1alpha1.RolloutApproval) bool {
+	if a.Spec.Set != r.SetStatus.Name || a.Spec.Policy != r.Name || a.Status.State != v1alpha1.ApprovalValid || a.Status.TargetNumber != r.TargetNumber || max(a.Status.Attempt, 1) != max(r.Attempt, 1) {
+		return false
+	}
+	switch a.Spec.Decision {
+	case v1alpha1.UndoRollout:
+		return r.Failure != nil && r.Failure.Action == v1alpha1.FailureUndo
+	case v1alpha1.Promote:
+		return slices.ContainsFunc(r.Waves, func(w v1alpha1.WaveStatus) bool {
+			return w.Name == a.Spec.Wave && (w.Phase == v1alpha1.WavePassed || w.Phase == v1alpha1.WaveWaitingForApproval)
+		})
+	default:
+		return false
+	}
+}
+
+// DecisionLines are the decisions that the table of the waves does not show, and those that have a reason.
+func (r *PolicyReport) DecisionLines() (lines []string) {
+	for i := range r.Decisions {
+		d := &r.Decisions[i]
+		shown := slices.ContainsFunc(r.Waves, func(w v1alpha1.WaveStatus) bool { return w.Approval == d.Approval })
+		if d.Reason != "" || !shown {
+			lines = append(lines, d.Text)
+		}
+	}
+	return lines
+}
+
+// Ended are the decisions because of which no further node gets the revision.
+func (r *PolicyReport) Ended() (lines []string) {
+	for i := range r.Decisions {
+		if d := &r.Decisions[i]; d.Decision == v1alpha1.Reject || d.Decision == v1alpha1.UndoRollout {
+			lines = append(lines, d.Text)
+		}
+	}
+	return lines
+}
+
 func (d *Decision) line() string {
 	text, by := "the revision was rejected", d.By
 	switch d.Decision {
@@ -45,6 +85,8 @@ func (d *Decision) line() string {
 		text = "wave " + d.Wave + " was approved"
 	case v1alpha1.Promote:
 		text = "the soak of wave " + d.Wave + " was ended"
+	case v1alpha1.UndoRollout:
+		text = "the undo of the revision was requested"
 	default:
 	}
 	if by == "" {

@@ -34,21 +34,11 @@ func policyLines(sight *inspect.Observation) []string {
 			lines = append(lines, options.Printable("analysis: "+m.Line()))
 		}
 	}
-	for _, text := range decisions(r) {
-		lines = append(lines, options.Printable(text))
+	for _, text := range r.DecisionLines() {
+		lines = append(lines, options.Printable("decision: "+text))
 	}
 	if next := sight.Next(); next != "" {
 		lines = append(lines, options.Printable("next: "+next))
-	}
-	return lines
-}
-
-// decisions are the rejections, and the other decisions that have a reason: the waves have who made them.
-func decisions(r *inspect.PolicyReport) (lines []string) {
-	for i := range r.Decisions {
-		if d := &r.Decisions[i]; d.Reason != "" || d.Decision == v1alpha1.Reject {
-			lines = append(lines, "decision: "+d.Text)
-		}
 	}
 	return lines
 }
@@ -72,7 +62,9 @@ func (s *status) policy(w io.Writer, all *inspect.Report) error {
 	for _, b := range r.Blocking {
 		lines = append(lines, "waits: "+b.Message)
 	}
-	lines = append(lines, decisions(r)...)
+	for _, text := range r.DecisionLines() {
+		lines = append(lines, "decision: "+text)
+	}
 	if all.Next != "" {
 		lines = append(lines, "next: "+all.Next)
 	}

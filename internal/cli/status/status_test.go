@@ -175,6 +175,11 @@ func analysed() (spec, status string) {
 	return spec, status
 }
 
+// decided is a decision that counts.
+func decided(name, decision, by, reason string) string {
+	return strings.NewReplacer("name: rejection", "name: "+name, "uid-no", "uid-"+name, "decision: Reject", "decision: "+decision, "by: jane, reason: It loses packets.", "by: "+by+", reason: '"+reason+"'").Replace(rejection)
+}
+
 func TestPolicies(t *testing.T) {
 	spec, measured := analysed()
 	for name, c := range map[string]struct {
@@ -198,8 +203,11 @@ func TestPolicies(t *testing.T) {
 		"policy-promoted":   {"agent", []string{policySpec + strings.ReplaceAll(policyStatus, "agent-canary-approve-x", "now"), strings.NewReplacer("name: rejection", "name: now, creationTimestamp: \"2026-03-01T12:00:00Z\"", "decision: Reject", "decision: Promote, wave: canary", "It loses packets", "Its metrics are good").Replace(rejection)}},
 		"policy-window": {"agent", []string{policySpec + strings.NewReplacer("phase: Soaking\n    wave", "phase: WaitingForWindow\n    wave", "EndSoak", "OpenWindow",
 			"reason: Soaking, message: The wave canary is complete and is being observed for 30m0s.", "reason: Window, message: 'No window is open, so no update starts.'").Replace(policyStatus)}},
-		"policy-rolling": {"agent", []string{policySpec + rolling}},
-		"policy-undoing": {"agent", []string{policySpec + strings.NewReplacer("phase: Rolling\n    wave", "phase: Undoing\n    failure: {wave: canary, action: Undo, message: Wave canary failed.}\n    wave").Replace(rolling)}},
+		"policy-rolling":           {"agent", []string{policySpec + rolling}},
+		"policy-undoing":           {"agent", []string{policySpec + strings.NewReplacer("phase: Rolling\n    wave", "phase: Undoing\n    failure: {wave: canary, action: Undo, message: Wave canary failed.}\n    wave").Replace(rolling)}},
+		"policy-promoted-approved": {"agent", []string{policySpec + rolling, decided("now", "Promote, wave: canary", "alice", ""), decided("agent-canary-approve-x", "Approve, wave: canary", "jane", "")}},
+		"policy-undone-by": {"agent", []string{policySpec + strings.NewReplacer("phase: Rolling\n    wave", "phase: Undoing\n    failure: {action: Undo, message: The undo was requested by eve. No such image.}\n    wave").Replace(rolling),
+			decided("bad", "Undo", "eve", "No such image.")}},
 		"policy-invalid": {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  windows: [{schedule: 0 22 * *, duration: 1h}]", 1)}},
 		"policy-gone":    {"agent", nil},
 	} {
