@@ -240,6 +240,9 @@ func (r *run) hold() {
 	st.Phase, st.Wave = v1alpha1.PhaseFailed, r.failure.Wave
 	r.reportFailure()
 	remedy := "Change the template, or create a RolloutApproval with the decision Retry."
+	if no := r.decided(v1alpha1.Reject, ""); no != nil { // it keeps a retry from having an effect
+		remedy = fmt.Sprintf("Change the template, or delete rolloutapproval/%s with the rejection and then create one with the decision Retry.", no.Name)
+	}
 	switch {
 	case r.failure.Undo && !r.mayUndo():
 		r.block("UndoNotPossible", r.failure.Message+" The undo is not possible, because "+r.noUndo()+". "+remedy)

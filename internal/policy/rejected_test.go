@@ -175,3 +175,16 @@ func TestVoidApprovals(t *testing.T) {
 		}
 	}
 }
+
+// TestRejectedAfterAFailure: a retry has no effect while the rejection exists, so the message names that one first.
+func TestRejectedAfterAFailure(t *testing.T) {
+	w := canary(t, strings.Replace(judged, "action: Undo", "action: Pause", 1))
+	w.fails("a", pulls)
+	w.fails("b", pulls)
+	w.pass(time.Second)
+	w.say("Failed", "Change the template, or create a RolloutApproval with the decision Retry.")
+	w.approve("no", "", "v2", v1alpha1.Reject)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	w.say("Failed", "Change the template, or delete rolloutapproval/no with the rejection and then create one with the decision Retry.")
+}

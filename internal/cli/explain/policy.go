@@ -96,6 +96,8 @@ func (s *subject) remedyByPolicy() string {
 		return options.Program + " resume " + p.String()
 	case kind == rollout.WaitRejected:
 		return s.m.Governance.Report().AfterRejection() + ", for example with " + options.Program + " undo " + set
+	case kind == rollout.WaitFailed && s.m.Governance.Report().IsRejected():
+		return s.m.Governance.Report().Remedy() + ": " + options.Program + " retry " + set
 	case kind == rollout.WaitFailed:
 		return "change the template, or roll the revision out again with " + options.Program + " retry " + set
 	case kind == rollout.WaitConflict:

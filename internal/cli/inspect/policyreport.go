@@ -66,17 +66,22 @@ func (r *PolicyReport) gaveUp() bool {
 	return r.Reported && (r.Phase == v1alpha1.PhaseFailed || r.Phase == v1alpha1.PhaseRejected) && (r.now.Phase == "" || r.now.Phase == r.Phase)
 }
 
-// afterGivingUp describes what users can do then. set is the set as a user names it.
+// afterGivingUp describes what users can do then. A rejection also holds a revision that has failed, so a retry has no effect before it is deleted. set is the set as a user names it.
 func (r *PolicyReport) afterGivingUp(set string) string {
 	text := "nothing starts before a user returns to the previous revision, with kubectl everynode undo " + set
+	failed, retry := r.Phase == v1alpha1.PhaseFailed, ", with kubectl everynode retry "+set
 	switch {
-	case r.Phase == v1alpha1.PhaseFailed:
-		return text + ", or tries this one again, with kubectl everynode retry " + set
+	case failed && len(r.rejections) == 0:
+		return text + ", or tries this one again" + retry
 	case len(r.rejections) > 0:
-		return text + ", or deletes the rejection, with kubectl delete rolloutapproval " + strings.Join(r.rejections, " ")
+		text += ", or deletes the rejection, with kubectl delete rolloutapproval " + strings.Join(r.rejections, " ")
 	default:
-		return text + ", or deletes the RolloutApproval with the rejection"
+		text += ", or deletes the RolloutApproval with the rejection"
 	}
+	if failed {
+		text += ", and then tries this one again" + retry
+	}
+	return text
 }
 
 // complete reports whether the manager has stored that exactly the revision that the set has now is complete.
@@ -148,11 +153,17 @@ func (g *Governance) inConflict() bool {
 
 // Remedy is what users can do about a revision that has failed or was rejected.
 func (r *PolicyReport) Remedy() string {
-	if r != nil && r.Phase == v1alpha1.PhaseRejected {
+	switch {
+	case r != nil && r.Phase == v1alpha1.PhaseFailed && len(r.rejections) > 0:
+		return r.AfterRejection() + "; a revision that has failed needs a retry as well"
+	case r != nil && r.Phase == v1alpha1.PhaseRejected:
 		return r.AfterRejection()
 	}
 	return "change the template, or retry the revision"
 }
+
+// IsRejected reports whether a user has rejected the revision, also if it had failed before.
+func (r *PolicyReport) IsRejected() bool { return len(r.rejections) > 0 }
 
 // AfterRejection is what users can do about a revision that was rejected.
 func (r *PolicyReport) AfterRejection() string { return policies.AfterRejection(r.rejections) }

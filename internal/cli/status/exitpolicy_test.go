@@ -101,9 +101,10 @@ func TestExitStatusHasTheRemedy(t *testing.T) {
 		approvals []string
 		want      string
 	}{
-		"failed":         {v1alpha1.PhaseFailed, nil, "change the template, or retry the revision"},
-		"rejected":       {v1alpha1.PhaseRejected, []string{rejection}, "delete the rejection (kubectl delete rolloutapproval rejection), or change the template"},
-		"rejected twice": {v1alpha1.PhaseRejected, []string{rejection, second}, "delete the rejection (kubectl delete rolloutapproval rejection second), or change the template"},
+		"failed":           {v1alpha1.PhaseFailed, nil, "change the template, or retry the revision"},
+		"failed, rejected": {v1alpha1.PhaseFailed, []string{rejection}, "delete the rejection (kubectl delete rolloutapproval rejection), or change the template; a revision that has failed needs a retry as well"},
+		"rejected":         {v1alpha1.PhaseRejected, []string{rejection}, "delete the rejection (kubectl delete rolloutapproval rejection), or change the template"},
+		"rejected twice":   {v1alpha1.PhaseRejected, []string{rejection, second}, "delete the rejection (kubectl delete rolloutapproval rejection second), or change the template"},
 	} {
 		objects := append(updated(t, 1), reported(t, c.phase, v1alpha1.EnforcementFull))
 		for _, a := range c.approvals {

@@ -208,8 +208,9 @@ func TestPolicies(t *testing.T) {
 		"policy-promoted-approved": {"agent", []string{policySpec + rolling, decided("now", "Promote, wave: canary", "alice", ""), decided("agent-canary-approve-x", "Approve, wave: canary", "jane", "")}},
 		"policy-undone-by": {"agent", []string{policySpec + strings.NewReplacer("phase: Rolling\n    wave", "phase: Undoing\n    failure: {action: Undo, message: The undo was requested by eve. No such image.}\n    wave").Replace(rolling),
 			decided("bad", "Undo", "eve", "No such image.")}},
-		"policy-invalid": {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  windows: [{schedule: 0 22 * *, duration: 1h}]", 1)}},
-		"policy-gone":    {"agent", nil},
+		"policy-failed-rejected": {"agent", []string{policySpec + strings.NewReplacer("phase: Rolling\n    wave", "phase: Failed\n    failure: {wave: half, action: Pause, message: Wave half failed.}\n    wave").Replace(rolling), rejection}},
+		"policy-invalid":         {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  windows: [{schedule: 0 22 * *, duration: 1h}]", 1)}},
+		"policy-gone":            {"agent", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := fakecluster.New(t, governed(t, c.policies...)...)
