@@ -95,6 +95,13 @@ func TestScreens(t *testing.T) {
 			return session(t, cluster(t, policy(t, "Rolling", "Rolling")), "approve agent", "approve agent --wave canary", "approve agent") +
 				session(t, cluster(t, policy(t, "Rolling", "Passed")), "approve agent", "approve agent --wave canary")
 		},
+		"approve-never": func(t *testing.T) string {
+			none := policy(t, "WaitingForWindow", "Pending")
+			for _, w := range none.Object["spec"].(map[string]any)["waves"].([]any) {
+				delete(w.(map[string]any), "after")
+			}
+			return session(t, cluster(t, none), "approve agent", "approve agent --wave canary")
+		},
 		"promote": func(t *testing.T) string {
 			return session(t, cluster(t, policy(t, "Soaking", "Soaking")), "promote agent --reason urgent", "promote agent", "promote agent --wave rest") +
 				session(t, waiting(t), "promote agent") + session(t, cluster(t, policy(t, "Soaking", "Soaking")), "approve agent")

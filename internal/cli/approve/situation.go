@@ -90,10 +90,30 @@ func (s *situation) open() error {
 	if given := s.inAdvance(); given != nil {
 		return fmt.Errorf("nothing waits for you: %s in advance%s (rolloutapproval/%s), and the rollout of %s is %s%s", s.alreadyOf(given.Spec.Wave), by(given), given.Name, s.set.Title(), s.status.Phase, now)
 	}
-	if name := s.candidate(); name != "" {
+	name := s.candidate()
+	if never := s.never(); name == "" && never != "" {
+		return fmt.Errorf("%s: the rollout of %s to revision %s is %s%s; %s", what, s.set.Title(), s.status.TargetRevision, s.status.Phase, now, never)
+	}
+	if name != "" {
 		remedy += fmt.Sprintf(", or name a wave to %s it in advance: --wave %s", s.word(), name)
 	}
 	return fmt.Errorf("%s: the rollout of %s to revision %s is %s%s; %s", what, s.set.Title(), s.status.TargetRevision, s.status.Phase, now, remedy)
+}
+
+// never says that no wave waits for an approval any more, or ever, and what holds the rollout is something else; empty if one does, or the decision is another one.
+func (s *situation) never() string {
+	if s.decision != v1alpha1.Approve {
+		return ""
+	}
+	asks := false
+	for i := range s.policy.Typed.Spec.Waves {
+		asks = asks || len(s.policy.Typed.Spec.Waves[i].After) > 0
+	}
+	see := fmt.Sprintf("see what it waits for with `%s status %s`", options.Program, s.set)
+	if !asks {
+		return fmt.Sprintf("no wave of %s needs an approval (spec.waves[].after): %s", s.policy, see)
+	}
+	return "no wave that is left needs an approval: " + see
 }
 
 // activeWave describes the active wave in a sentence that has the phase of the rollout, and what a user can do about it other than the decision.
