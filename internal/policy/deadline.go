@@ -81,14 +81,15 @@ func (r *run) proceeds(k int, held func(i int) bool) bool {
 	return idle < most
 }
 
-// othersUsePace reports whether the nodes in the middle of an update that count in the pace are as many as it allows, without those that a wave lacks.
+// othersUsePace reports whether the nodes that count in the pace are as many as it allows, without those that a wave lacks.
 func (r *run) othersUsePace(k int) bool {
 	g, others := r.out.Gate, 0
 	if g == nil || g.InFlight < 0 {
 		return false
 	}
+	paced := r.in.Snapshot.Paced()
 	for i := range r.s.Nodes {
-		if r.standing[i].InFlight && !g.Absent[i] && !r.lacks(k, i) {
+		if r.standing[i].InFlight && !g.Absent[i] && !r.lacks(k, i) && paced(i) {
 			others++
 		}
 	}

@@ -92,6 +92,31 @@ func TestWaveDeadlineWhileAnotherNodeUsesThePace(t *testing.T) {
 	}
 }
 
+// TestWaveDeadlineBetweenTwoStarts: the time between two starts is the pace of the wave itself, so it counts. A node without a pod uses no pace if it needs none, as a control plane, or went down without one.
+func TestWaveDeadlineBetweenTwoStarts(t *testing.T) {
+	for name, fit := range map[string]rollout.Fit{"none": rollout.MustRun, "a control plane": rollout.MustLeave, "a node that went down": rollout.MayStay} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, hurried+"pace: {maxUpgrading: 1, minTimeBetween: 1h}")
+			if j := w.node("j"); fit != rollout.MustRun {
+				j.Pods, j.Fit, j.Ready, j.Since = nil, fit, fit == rollout.MustLeave, w.s.Now
+			}
+			w.pass(0)
+			w.want("a", v1alpha1.PhaseRolling, "canary")
+			w.last.LastStart = policy.Moment(w.s.Now)
+			w.pass(time.Second)
+			for range 9 {
+				w.pass(time.Minute)
+				w.want("", v1alpha1.PhaseRolling, "canary")
+				w.wantNoFailure()
+			}
+			w.pass(time.Minute)
+			if f := w.last.Failure; f == nil || !strings.Contains(f.Message, "after 10m0s, 1 of 3 nodes ") {
+				t.Errorf("failure %+v, rolled for %v", f, w.last.Waves[0].Rolled)
+			}
+		})
+	}
+}
+
 // TestWaveDeadlineOfAWaveThatHasBegun: an update that has begun counts, also while nothing else may start. The revision may be why alerts are firing, and would delay its own deadline.
 func TestWaveDeadlineOfAWaveThatHasBegun(t *testing.T) {
 	const alerts = "blockOnAlerts: {provider: main, match: 'severity=\"critical\"', firingOnly: true}\n"

@@ -148,13 +148,31 @@ func (s *Snapshot) Serving() func(i int) bool {
 
 // Charged returns a function that reports whether a node uses up the budget of the set (Verdict.Charged), if no Gate holds any.
 func (s *Snapshot) Charged() func(i int) bool {
+	charges := s.charges()
+	return func(i int) bool {
+		charged, _ := charges(i)
+		return charged
+	}
+}
+
+// Paced returns a function that reports whether a node counts in Gate.InFlight, if no Gate leaves it out.
+func (s *Snapshot) Paced() func(i int) bool {
+	charges := s.charges()
+	return func(i int) bool {
+		_, paced := charges(i)
+		return paced
+	}
+}
+
+// charges returns a function for both.
+func (s *Snapshot) charges() func(i int) (charged, paced bool) {
 	d := begin(s)
 	d.holdNodes()
-	return func(i int) bool {
+	return func(i int) (charged, paced bool) {
 		n := &s.Nodes[i]
 		if len(n.Pods) == 1 && !n.Unanswered && (n.Ready || !s.Set.Unreachable.Skip) { // most nodes
 			if p := &n.Pods[0]; !p.ignored() && !p.Deleting && !p.Phase.Terminal() && p.Hook == HookNone && p.InPlace == InPlaceNone && d.serving(p) {
-				return false
+				return false, false
 			}
 		}
 		t := nodeContext{index: i, node: n, pods: d.byAge(n.Pods), hold: d.hold(i)}
@@ -162,7 +180,9 @@ func (s *Snapshot) Charged() func(i int) bool {
 		if !t.node.Ready && s.Set.Unreachable.Skip {
 			d.attributeDown(&t)
 		}
-		return d.charge(&t)
+		before := d.usage.paced
+		charged = d.charge(&t)
+		return charged, d.usage.paced > before
 	}
 }
 
