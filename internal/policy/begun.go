@@ -98,6 +98,7 @@ func (r *run) findBegun() {
 			r.gone[k]++
 		}
 	}
+	r.keepDown()
 	for wave, lost := range was.lost {
 		if k, known := waves[wave]; known {
 			r.gone[k] += lost
@@ -112,6 +113,19 @@ func (r *run) findBegun() {
 // wentDownMeanwhile reports whether a node on which the update has begun is not ready, before it has its new pod. Kubernetes taints such a node, so most sets need no pod there any more.
 func wentDownMeanwhile(n *rollout.Node) bool {
 	return n.Fit == rollout.MayStay && !n.Ready && !n.Gone && !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
+}
+
+// keepDown keeps the nodes of other waves that went down during the rollout, after its update had taken their pod. Where it has is not in the status, so another manager may not know of these.
+func (r *run) keepDown() {
+	for i := range r.s.Nodes {
+		n := &r.s.Nodes[i]
+		if n.Fit != rollout.MayStay || n.Last != r.s.Set.Update || r.began[i] != nowhere || !wentDownMeanwhile(n) || n.Since < r.start() {
+			continue
+		}
+		if _, away := r.apart[i]; !away {
+			r.keepNeeded(i, nowhere)
+		}
+	}
 }
 
 // keepNeeded lets a node keep its place, and count as if the set still needed a pod there: the update has taken its pod, so its wave waits for it like for one that goes down with the revision. The actions of the

@@ -76,3 +76,39 @@ func TestANodeThatStaysDownBeforeItsNewPod(t *testing.T) {
 	w.pass(10 * time.Second)
 	w.want("cdefghij", v1alpha1.PhaseRolling, "remaining")
 }
+
+// TestANodeOfAnyWaveThatGoesDownBeforeItsNewPod: also a wave that takes all its nodes at once, and a zone, wait for such a node, and do not go on as if it had never been theirs.
+func TestANodeOfAnyWaveThatGoesDownBeforeItsNewPod(t *testing.T) {
+	for name, c := range map[string]struct{ spec, wave, first, next string }{
+		"selector": {"waves: [{name: canary, nodes: {selector: {matchLabels: {zone: '1'}}}}]\n", "canary", "ab", "cdefghij"},
+		"zones":    {"order: {topologyKey: zone, domains: OneAtATime}\n", "remaining", "ab", "cd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inZones(t, "")
+			w.policies[0] = read(t, c.spec+"unreachableAfter: 10m")
+			w.pass(0)
+			w.want(c.first, v1alpha1.PhaseRolling, c.wave)
+			b := w.node("b")
+			b.Pods, b.Last, b.Ready, b.Since, b.Fit = nil, 1, false, w.s.Now, rollout.MayStay
+			w.pass(time.Second)
+			w.want("", v1alpha1.PhaseRolling, c.wave)
+			if s := w.wave(c.wave); s.Available != 1 || !blockedBy(w, "NodesNotReady") {
+				t.Errorf("%+v, blocking %+v", s, w.last.Blocking)
+			}
+			w.pass(10 * time.Minute)
+			w.want(c.next, v1alpha1.PhaseRolling, w.out.Status.Wave)
+		})
+	}
+}
+
+// TestANodeThatWasDownBeforeARollback: that the last pod of a node had the same revision, before it went down long ago, is no update that has begun.
+func TestANodeThatWasDownBeforeARollback(t *testing.T) {
+	w := inZones(t, "")
+	w.outdates()
+	b := w.node("b")
+	b.Pods, b.Last, b.Ready, b.Since, b.Fit = nil, 1, false, noon.Add(-time.Hour), rollout.MayStay
+	w.pass(0)
+	w.want("a", v1alpha1.PhaseRolling, "remaining")
+	w.pass(time.Second)
+	w.want("cd", v1alpha1.PhaseRolling, "remaining")
+}

@@ -20,6 +20,8 @@ type mutant struct{ name, file, text, mistake string }
 // mutants are wrong about what fails, what follows from that, and what programs are notified of.
 func mutants() []mutant {
 	return []mutant{
+		{"a node that goes down before its new pod leaves a zone", "begun.go", "\tr.keepDown()\n", ""},
+		{"a node that was down before a rollback holds its zone", "begun.go", "|| n.Since < r.start() {", "{"},
 		{"nodes that need no pod use up the pace", "deadline.go", " && !r.lacks(k, i) && paced(i) {", " && !r.lacks(k, i) && (paced(i) || i >= 0) {"},
 		{"nodes that return wait for the budget without a reason", "roll.go", "if r.returning && !r.undoing {\n\t\tr.blockedByBudget(nowhere)", "if r.s == nil {\n\t\tr.blockedByBudget(nowhere)"},
 		{"a pod that has just started is the reason why no other node returns", "budget.go", "!r.remains(youngPod-r.s.Now.Sub(made))", "made != 0"},
