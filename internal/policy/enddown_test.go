@@ -29,3 +29,48 @@ func TestReasonOfARolloutThatEndsWhileANodeIsDown(t *testing.T) {
 		t.Errorf("blocking %+v", w.last.Blocking)
 	}
 }
+
+// TestReasonOfAnUndoThatEndsWhileANodeIsDown: the template describes the committed revision again, and a node is down with the other one. As long as the set is Undoing, the status says why, also if waves would go
+// on without that node.
+func TestReasonOfAnUndoThatEndsWhileANodeIsDown(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec, remedy string
+		skip         bool
+	}{
+		"after unreachableAfter": {"unreachableAfter: 2m\n", "Make the nodes ready, or delete their Nodes.", false},
+		"by the rule of the set": {"", "Make the nodes ready, or delete their Nodes.", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.spec+"waves: [{name: canary, nodes: {count: 1}, soak: 1h}]")
+			w.s.Set.Unreachable.Skip = c.skip
+			w.pass(0)
+			w.want("a", v1alpha1.PhaseRolling, "canary")
+			w.pass(time.Minute)
+			w.put("b", 1, false)
+			w.node("b").Ready, w.node("b").Since = false, w.s.Now.Add(-time.Hour)
+			w.s.Set.Update, w.s.Revisions[0].Number = 0, 3
+			for range 4 {
+				w.pass(time.Minute)
+				w.roll()
+				w.put("b", 1, false) // its kubelet does not answer
+			}
+			if w.out.Status.Phase != v1alpha1.PhaseUndoing {
+				t.Fatalf("phase %s", w.out.Status.Phase)
+			}
+			text := blockingOf(w, "NodesNotReady")
+			if !strings.HasPrefix(text, "The end of the undo waits for 1 node that is not ready: b (since ") || !strings.HasSuffix(text, c.remedy) {
+				t.Errorf("blocking %+v", w.last.Blocking)
+			}
+		})
+	}
+}
+
+// blockingOf is the message of a reason in blocking.
+func blockingOf(w *world, reason string) string {
+	for _, b := range w.last.Blocking {
+		if b.Reason == reason {
+			return b.Message
+		}
+	}
+	return ""
+}

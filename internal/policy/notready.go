@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -23,12 +24,35 @@ func (r *run) blockedByNodes(active int) {
 	}
 }
 
+// blockedEnd reports the nodes that are not ready and that the end of a rollout waits for, or the end of an undo by the template: that waits for each node that still has another revision.
+func (r *run) blockedEnd() {
+	what, undoes := "The end of the rollout", false
+	switch r.out.Status.Phase {
+	case v1alpha1.PhaseRolling:
+	case v1alpha1.PhaseUndoing:
+		what, undoes = "The end of the undo", true
+	default:
+		return
+	}
+	r.blockedByDown(what, func(i int) bool {
+		switch st := &r.standing[i]; {
+		case !member(r.s, &r.s.Nodes[i]):
+			return false
+		case r.isLeftOut(i):
+			return undoes && st.AwaitsUpdate && len(r.s.Nodes[i].Pods) > 0
+		default:
+			return st.UnderWay
+		}
+	})
+}
+
 // blockedByDown reports those of some nodes that are not ready, and until when something waits for them.
 func (r *run) blockedByDown(what string, some func(i int) bool) {
 	var names []string
-	nodes := int32(0)
+	nodes, counts := int32(0), false
 	for i := range r.s.Nodes {
 		if n := &r.s.Nodes[i]; !n.Ready && !r.standing[i].Available && some(i) {
+			counts = counts || !r.isLeftOut(i)
 			if nodes++; nodes <= mostNotReady {
 				names = append(names, n.Name+r.awayText(n))
 			}
@@ -44,7 +68,10 @@ func (r *run) blockedByDown(what string, some func(i int) bool) {
 	if nodes > mostNotReady {
 		list += fmt.Sprintf(" and %d more", nodes-mostNotReady)
 	}
-	if r.p.UnreachableAfter == nil {
+	switch {
+	case !counts:
+		remedy = " Make the nodes ready, or delete their Nodes."
+	case r.p.UnreachableAfter == nil:
 		remedy = " Make the nodes ready, or set spec.unreachableAfter, so that waves continue without nodes that are not ready for that long."
 	}
 	r.block(NodesNotReady, fmt.Sprintf("%s waits for %s %s not ready: %s.%s", what, nodeCount(nodes), that, list, remedy))

@@ -58,8 +58,8 @@ func (r *run) settle() {
 	if r.returning && others > 0 {
 		r.blockedBySet("nodes may not return")
 	}
-	if st.Phase == v1alpha1.PhaseRolling && others == 0 {
-		r.blockedByDown("The end of the rollout", func(i int) bool { return r.standing[i].UnderWay && member(r.s, &r.s.Nodes[i]) && !r.isLeftOut(i) })
+	if others == 0 {
+		r.blockedEnd()
 	}
 	switch {
 	case others+absent == 0 && !staying:
