@@ -257,7 +257,7 @@ func (h *holder) sentence(group, waiting string) string {
 // underWay returns the nodes of the set in the middle of their update, also of one to a revision that the template no longer describes. In a set without an
 // active update, a node counts only if it was in the middle before: a pod that fails later is not an update. When nothing is known of the set yet, because the
 // manager has just started, a pod that does not serve counts if it is so young that an update may have made it, and so does a node that lacks its pod, until it
-// has one: an update may have taken it. The waves go on without a node that was broken before its update, but an update that has begun there has not ended.
+// has one: an update may have taken it. The waves go on without a node that was broken before its update, but an update that has begun there has not ended: it holds the place again when the node is ready again.
 func (r *run) underWay() Nodes {
 	r.out.active = r.returning || !r.atRest()
 	nodes := Nodes{}
@@ -266,7 +266,8 @@ func (r *run) underWay() Nodes {
 		name, begun := n.Name, r.standing[i].UnderWay || r.unanswered(i)
 		_, before := r.in.Neighbours.Own[name]
 		before = before || r.in.Neighbours.Fresh && r.young(i)
-		if r.isLeftOut(i) && (!before || r.left[i] == downForLong) {
+		back := begun && len(n.Pods) > 0 && r.young(i) // it may have been left out because it was down
+		if r.isLeftOut(i) && (!before && !back || r.left[i] == downForLong) {
 			continue
 		}
 		if before && (begun || r.broken(i, true) || r.out.active && r.bare(i)) || r.out.active && begun || r.stranded(i) {

@@ -221,8 +221,10 @@ func TestANodeThatWasBrokenBeforeStaysUnderWay(t *testing.T) {
 	w.pass(10 * time.Second)
 	want("while the node cannot be reached", false)
 	w.node("c").Ready = true
-	w.neighbours.Own = policy.Nodes{"c": ""}
 	want("when it can be reached again", true)
+	w.neighbours.Own = nil
+	w.node("c").Pods[0].Created -= rollout.Time(11 * time.Minute)
+	want("long after its update has begun", false)
 	w.put("c", 1, true)
 	want("when its pod is available", false)
 }
