@@ -87,7 +87,7 @@ func (in *Input) decide(out *Output, old []int) {
 	marked := in.Revisions[set.Update].Mark != ""
 	switch {
 	case in.Off, len(old) == 0:
-	case in.only() && set.Paused: // what was ordered goes on
+	case in.only() && set.Paused, in.halted(old): // what was ordered goes on
 	case !waits && marked:
 	case !waits && atOnce(set, len(old), desired(in.Snapshot)):
 		out.Mark = kruise.PredownloadIgnored
@@ -99,6 +99,11 @@ func (in *Input) decide(out *Output, old []int) {
 			out.Mark = markOf(wanted)
 		}
 	}
+}
+
+// halted reports whether the policy lets none of these nodes have the wanted revision, because it has failed or was rejected.
+func (in *Input) halted(old []int) bool {
+	return !slices.ContainsFunc(old, func(i int) bool { return !in.Snapshot.Gate.Halts(i) })
 }
 
 // waits is whether some updates of the set wait for images.

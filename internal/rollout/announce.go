@@ -44,10 +44,7 @@ func (d *decision) due(i int, p *Pod) Announced {
 }
 
 // isBad reports whether the policy holds a node because the revision has failed or was rejected.
-func (d *decision) isBad(i int) bool {
-	gate := d.gateOf(i)
-	return gate == WaitFailed || gate == WaitRejected
-}
+func (d *decision) isBad(i int) bool { return d.in.Gate.Halts(i) }
 
 // announcements returns the announcements that pods need, as far as the plan has room for them. Nodes with an
 // action in this plan are skipped, because an announcement there may be wrong in a moment. So are nodes with

@@ -21,6 +21,11 @@ type Gate struct {
 	NewestFirst bool
 }
 
+// Halts reports whether a node is held because the wanted revision has failed or was rejected.
+func (g *Gate) Halts(i int) bool {
+	return g != nil && i < len(g.Holds) && (g.Holds[i] == WaitFailed || g.Holds[i] == WaitRejected)
+}
+
 // gateOf returns why the policy holds a node, or notHeld.
 func (d *decision) gateOf(i int) VerdictKind {
 	if g := d.in.Gate; g != nil && i < len(g.Holds) {

@@ -3,6 +3,7 @@
 package daemonset
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -117,4 +118,25 @@ func (w *world) podOn(node string) string {
 	}
 	w.t.Fatalf("no pod on %s", node)
 	return ""
+}
+
+// TestNothingPullsTheFailedRevisionAfterItsUndo: the nodes have returned, and nothing pulls the images of the failed revision again, also for a set that waits for images.
+func TestNothingPullsTheFailedRevisionAfterItsUndo(t *testing.T) {
+	for _, waits := range []string{"false", "true"} {
+		w, r, j := pullingUndo(t)
+		w.failsOn("n1", true)
+		w.annotate(everynode.WaitForImage, waits)
+		for _, node := range []string{"n1", "n2", "n3", "n4"} {
+			j.there[node] = "img:bad"
+		}
+		w.edit("img:bad")
+		w.passFor(20 * time.Second)
+		w.settleAndWait()
+		if r.last().Phase != v1alpha1.PhaseFailed || len(w.images("img:bad")) > 0 {
+			t.Fatalf("the phase is %s, and %v have the revision", r.last().Phase, w.images("img:bad"))
+		}
+		if marks := w.marks(); len(j.all)+len(marks) > 0 {
+			t.Errorf("waits %s: the nodes have returned, and there are the jobs %v and the marks %v", waits, slices.Collect(maps.Keys(j.all)), marks)
+		}
+	}
 }
