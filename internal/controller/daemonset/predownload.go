@@ -133,6 +133,9 @@ func (c *Controller) PullsChanged(set types.UID) {
 type lookahead struct {
 	in    *predownload.Input
 	again time.Duration
+	// s is the Snapshot, and update the revision that it wanted then.
+	s      *rollout.Snapshot
+	update int
 	// problems are the reasons why a request of the set cannot be fulfilled.
 	problems []dialect.Problem
 }
@@ -146,7 +149,12 @@ func (p *pass) problem(a *lookahead, reason, format string, args ...any) {
 
 // lookAhead collects the state of image pulls before the decision, and makes nodes wait whose images are not present.
 func (p *pass) lookAhead(ctx context.Context, h *clustercache.Resolved, s *rollout.Snapshot) lookahead {
-	a, asked, inPlace := lookahead{}, p.w.PullAhead.Wait, p.mayWaitInPlace(s)
+	return p.look(ctx, h, s, true)
+}
+
+// look collects the state of image pulls for the revision that the Snapshot wants; wait is whether nodes wait whose images are not present.
+func (p *pass) look(ctx context.Context, h *clustercache.Resolved, s *rollout.Snapshot, wait bool) lookahead {
+	a, asked, inPlace := lookahead{s: s, update: s.Set.Update}, p.w.PullAhead.Wait, p.mayWaitInPlace(s)
 	p.c.orders.wait(p.w.UID, p.key, asked || inPlace)
 	if asked && (p.c.PullJobs == nil || !p.d.Predownload) {
 		p.problem(&a, base.ReasonIgnoredField, gateOffText(inPlace), everynode.WaitForImage, PredownloadGate)
@@ -179,7 +187,7 @@ func (p *pass) lookAhead(ctx context.Context, h *clustercache.Resolved, s *rollo
 		in.Jobs, err = p.c.PullJobs.Owned(ctx, p.w.Namespace, p.w.UID)
 	}
 	read := ready && err == nil
-	if asked && p.d.Predownload || in.InPlace != nil && p.waitsInPlace(read) {
+	if wait && (asked && p.d.Predownload || in.InPlace != nil && p.waitsInPlace(read)) {
 		p.recordUnlisted(s, in.Wait(p.c.PullJobs.Look)) // before it is ready that knows of no image, so every node waits
 		p.state.pulls.ordered(in)
 		if endless(s) {
@@ -199,6 +207,9 @@ func (p *pass) lookAhead(ctx context.Context, h *clustercache.Resolved, s *rollo
 
 // predownload creates the jobs that a rollout needs, and deletes those that it no longer needs. If it fails, the rest of the pass continues.
 func (p *pass) predownload(ctx context.Context, h *clustercache.Resolved, a *lookahead, plan *rollout.Plan) {
+	if a.s.Set.Update != a.update { // a policy has nodes return to another revision, and these wait for nothing
+		*a = p.look(ctx, h, a.s, false)
+	}
 	if a.in == nil || p.ending != nil {
 		return
 	}
