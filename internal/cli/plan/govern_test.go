@@ -141,6 +141,26 @@ func TestPlanInTheMiddle(t *testing.T) {
 	}
 }
 
+// TestWhatIfARevisionHasFailed: without an edit, the plan is about the revision of the template. One that has failed already, or that a user has undone, does not fail in a wave after some time.
+func TestWhatIfARevisionHasFailed(t *testing.T) {
+	for wave, want := range map[string]string{
+		"canary": "  The revision has failed already. Wave canary failed: x.\n",
+		"":       "  The revision has failed already. The undo was requested by jane.\n",
+	} {
+		message := strings.TrimPrefix(strings.TrimSpace(want), "The revision has failed already. ")
+		status := fmt.Sprintf("status:\n  sets: [{apiVersion: apps.kruise.io/v1beta1, name: agent, enforcement: Full, phase: Undoing, wave: %q, attempt: 1, "+
+			"targetRevision: agent-%s, targetNumber: 2, committedRevision: agent-%s, rejectedRevision: agent-%s, failure: {wave: %q, action: Undo, message: %q, at: \"2026-03-01T11:58:10Z\"}}]\n",
+			wave, fakecluster.NewHash, fakecluster.OldHash, fakecluster.NewHash, wave, message)
+		cluster := governedCluster(t, policyOf(threeWaves+"  failure: {action: Undo}\n")+status)
+		if err := cluster.Run(t, New, "agent", "-n", "ads", "--local", "--what-if", "failed=*"); err != nil {
+			t.Fatal(err)
+		}
+		if out := cluster.Out.String(); !strings.Contains(out, want) || !strings.Contains(out, "  It reaches no node.\n\n") {
+			t.Errorf("in wave %q: %s", wave, out)
+		}
+	}
+}
+
 // TestWhatIfNextToNative: next to the controller of Kubernetes an undo changes the template back, unless a field manager would write it again; then the failed nodes
 // stay.
 func TestWhatIfNextToNative(t *testing.T) {

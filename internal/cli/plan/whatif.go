@@ -171,7 +171,7 @@ func (f *prediction) whatIf() *WhatIf {
 		out.Wave, out.Message, out.Action = g.failure.Wave, g.failure.Message, g.failure.Action
 		out.At = text(g.failedAt.Sub(g.begin))
 		switch {
-		case out.Action != v1alpha1.FailureUndo:
+		case out.Action != v1alpha1.FailureUndo, len(out.Reached) == 0:
 		case g.back != 0:
 			out.Back = text(g.back.Sub(g.begin))
 		case policy.UndoStopped(st):
@@ -191,12 +191,18 @@ func (s *screen) whatIf(w *WhatIf) {
 	s.line("")
 	s.line("If containers of the new revision crash on %s:", names(w.Failed))
 	switch {
+	case w.Message != "" && w.At == text(0):
+		s.line("  The revision has failed already. %s", options.Printable(w.Message))
 	case w.Message != "":
 		s.line("  The revision fails in wave %s after %s. %s", options.Printable(w.Wave), span(w.At), options.Printable(w.Message))
 	case w.Judged:
 		s.line("  The rollout policy does not let the revision fail for that.")
 	default:
 		s.line("  No rollout policy judges the revision (spec.failure): it stops only where the budget is used up.")
+	}
+	if len(w.Reached) == 0 {
+		s.line("  It reaches no node.")
+		return
 	}
 	s.line("  It reaches %s: %s.", inspect.NodeCount(len(w.Reached)), names(w.Reached))
 	switch {
