@@ -22,8 +22,9 @@ type Failure struct {
 
 	// WaveDeadline is how long the update of a wave may take, until all its nodes are updated and available. The time does not count in which no update of the
 	// wave has begun or may start, for example because no window is open, another set of the concurrency group is being updated, or other nodes use up the pace or
-	// maxUnavailable. Nor does the soak, or a node where the old pod is still there because the node is not ready or an admission policy protects the pod. If a pod is not
-	// available any more during the soak, the time continues, and does not start again. Without it, there is no such limit.
+	// maxUnavailable. Nor does the soak, or a node where the old pod is still there because the node is not ready, an admission policy protects the pod, or the owner of
+	// the node has not started its over-the-air update yet. If a pod is not available any more during the soak, the time continues, and does not start again. Without
+	// it, there is no such limit.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
