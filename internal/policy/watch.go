@@ -291,8 +291,9 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		if counted && w.before && w.uid == "" {
 			w.down += max(r.in.Elapsed, 0)
 		}
-		// An earlier manager may have deleted the broken pod for a reason that this one does not know; and a broken pod may also have been taken out of use.
-		stays := known && w.before && w.uid == "" && (live < 0 || takenOut(n) || r.s.Set.MaxSurge.Value > 0 && r.onlyOlder(n))
+		// An earlier manager may have deleted the broken pod for a reason that this one does not know; and a broken pod may also have been taken out of use. The gate of the
+		// first pod on a node that joins is closed until the pod has started: then it looks as if it were taken out of use.
+		stays := known && (w.before || w.joined) && w.uid == "" && (live < 0 || takenOut(n) || r.s.Set.MaxSurge.Value > 0 && r.onlyOlder(n))
 		return watched{before: true, down: w.down, counts: true}, broken || stays || r.refusedEarlier(n)
 	case p == nil:
 		if len(n.Pods) > 0 {
