@@ -17,6 +17,9 @@ import (
 func (s *subject) governed() []Value {
 	g := &s.m.Governance
 	r := g.Report()
+	if text := s.m.Unheld(); text != "" && s.verdict().Kind != rollout.UpToDate {
+		return []Value{{"not held", text}}
+	}
 	if r == nil {
 		return nil
 	}

@@ -3,6 +3,7 @@
 package inspect
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -83,8 +84,28 @@ func (g *Governance) stalled() string {
 	return "the pod is old; the rollout policy of the daemon set starts no update, and reports the reason " + r.Blocking[0].Reason
 }
 
-// Abandoned reports whether no policy applies to the set any more, in the middle of a rollout that one has begun: the revision of the template is not the committed one.
-func (m *Evaluation) Abandoned() bool {
+// Abandoned reports whether no policy applies to the set any more, in the middle of a rollout that one has begun, and the rollout waits for one.
+func (m *Evaluation) Abandoned() bool { return m.withoutPolicy() && !m.byKubernetes() }
+
+// Unheld says that the controller of Kubernetes rolls out what a policy that was deleted would hold, and how to stop it; empty if it does not. That controller knows neither policies nor their marks.
+func (m *Evaluation) Unheld() string {
+	if !m.withoutPolicy() || !m.byKubernetes() {
+		return ""
+	}
+	return fmt.Sprintf("the rollout policy that governed the daemon set was deleted, so Everynode holds no node back: spec.updateStrategy.type is RollingUpdate, so kube-controller-manager "+
+		"updates all nodes, without waves. To stop it, run kubectl patch daemonset %s -n %s --type merge -p '%s', and create a rollout policy for the set again", m.Set.Name(), m.Set.Namespace(), toOnDelete)
+}
+
+// toOnDelete is a patch after which only deletes of pods update nodes.
+const toOnDelete = `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}`
+
+// byKubernetes reports whether the controller of Kubernetes updates the nodes.
+func (m *Evaluation) byKubernetes() bool {
+	return m.Governance.ByKubernetes && m.Snapshot.Set.Strategy == rollout.RollingUpdate
+}
+
+// withoutPolicy reports whether no policy applies to the set any more, in the middle of a rollout that one has begun: the revision of the template is not the committed one.
+func (m *Evaluation) withoutPolicy() bool {
 	if m.Governance.Unread != nil || len(m.Governance.Policies) > 0 || m.History == nil {
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/live"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/policies"
@@ -29,6 +30,8 @@ type Governance struct {
 	Stored, Now *v1alpha1.SetStatus
 	// Neighbours are the other sets of the concurrency group; nil without one.
 	Neighbours *policy.Neighbours
+	// ByKubernetes reports whether the controller of Kubernetes is known to keep the pods.
+	ByKubernetes bool
 	// Unread is why it is not known which policies apply; nil if it is known.
 	Unread error
 	// Waves contains the wave index of each node of the Snapshot, or -1 for a node without a wave; it is nil if no rollout is active.
@@ -55,6 +58,7 @@ type governor struct {
 // of reads the policies of a set. Without the right to read them, there is a note, and the set is shown as if there were none.
 func (g *governor) of(ctx context.Context, set *resolver.Set) Governance {
 	out := Governance{Set: policies.SetOf(set)}
+	out.ByKubernetes, _ = installed.KeptByKubernetes(set.Object)
 	all, known := g.read[set.Namespace()]
 	if !known {
 		var err error
@@ -101,9 +105,9 @@ func (g *governor) approvals(ctx context.Context, namespace string) []v1alpha1.R
 }
 
 // Govern applies the policies to a Snapshot, as the manager does, and stores the results. If the manager reports that they control nothing of a set that is rolled out, another
-// controller does that, and they hold no node back.
+// controller does that, and they hold no node back. Nor do the marks that a policy has left on the revisions of such a set.
 func (g *Governance) Govern(view *live.View) {
-	if g.unserved() && view.Snapshot.Set.Strategy == rollout.RollingUpdate {
+	if view.Snapshot.Set.Strategy == rollout.RollingUpdate && (g.unserved() || g.ByKubernetes && len(g.Policies) == 0) {
 		return
 	}
 	g.Adopt(view)

@@ -44,6 +44,8 @@ type Report struct {
 	Warnings    []Warning        `json:"warnings,omitempty"`
 	// Stopped is why nothing starts before a user acts, with the remedy.
 	Stopped string `json:"stopped,omitempty"`
+	// Unheld says that another controller updates the nodes without a policy that was deleted, with the remedy.
+	Unheld string `json:"unheld,omitempty"`
 	// Next describes what happens next under the rollout policy of the set, and when.
 	Next string `json:"next,omitempty"`
 	// Policy is what the rollout policy of the set reports.
@@ -189,7 +191,7 @@ func (s *Observation) Report() Report {
 	}
 	r.Nodes, r.Policy = Nodes(&s.Snapshot, &s.Plan), s.Policy
 	if r.State == Rolling {
-		r.Stopped = s.Stopped
+		r.Stopped, r.Unheld = s.Stopped, s.evaluation.Unheld()
 	}
 	return r
 }

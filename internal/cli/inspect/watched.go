@@ -53,6 +53,9 @@ func (w *Watched) Cause(kind rollout.VerdictKind) string { return w.last.Cause(k
 // Stopped is why nothing starts in the last evaluation before a user acts, as Evaluation.Stopped.
 func (w *Watched) Stopped() string { return w.last.Stopped() }
 
+// Unheld says in the last evaluation that another controller updates the nodes without a policy that was deleted, as Evaluation.Unheld.
+func (w *Watched) Unheld() string { return w.last.Unheld() }
+
 // Reread makes the next evaluation read the policies again.
 func (w *Watched) Reread() { w.read = time.Time{} }
 

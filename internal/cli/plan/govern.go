@@ -100,7 +100,7 @@ type waveTimes struct {
 
 // newGovernor returns what plays the policies of a set; nil if nothing restricts it: next to a controller that updates the set, marks of revisions hold nothing either.
 func newGovernor(f *prediction) *governor {
-	if f.unenforced != "" {
+	if f.unenforced != "" || f.unheld() != "" {
 		return nil
 	}
 	in := f.governance.Input(&f.view)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"everynode.dev/everynode/internal/cli/change"
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/view"
@@ -108,11 +109,20 @@ func (f *prediction) warnEnforced() []Warning {
 	if f.unserved {
 		return []Warning{{Kind: warnPolicy, Message: installed.Unserved()}}
 	}
+	if text := f.unheld(); text != "" {
+		return []Warning{{Kind: warnPolicy, Message: text}}
+	}
 	if f.unenforced == "" {
 		return nil
 	}
 	return []Warning{{Kind: warnPolicy, Message: fmt.Sprintf("the rollout policy %s holds no node back, because another controller keeps the pods and updates them by itself: "+
 		"set spec.updateStrategy.type to OnDelete first, so that the policy controls the updates", f.unenforced)}}
+}
+
+// unheld says that another controller updates the nodes of the set without a policy that was deleted; empty if it does not.
+func (f *prediction) unheld() string {
+	e := inspect.Evaluation{View: f.view, Set: f.named, Governance: f.governance}
+	return e.Unheld()
 }
 
 // warnHostPorts warns about host ports: two pods that need the same host port cannot run next to each other. For a port

@@ -121,7 +121,7 @@ func (s *status) observe(watched *inspect.Watched, set *resolver.Set, tracker *v
 	}
 	model := tracker.Next(snapshot, plan)
 	withCauses(&model, watched.Cause)
-	model.Stopped = watched.Stopped()
+	model.Stopped, model.Unheld = watched.Stopped(), watched.Unheld()
 	sight := watched.Observe(model, plan)
 	sight.Set, sight.Workload, sight.IgnoreUnreachable = set, workload, s.ignoreUnreachable
 	if sight.Model.Policy = policyLines(sight); sight.Model.Policy != nil {
@@ -179,6 +179,9 @@ func (s *status) printResult(sight *inspect.Observation) error {
 		_, err := fmt.Fprintf(w, "%s: %s: %s\n", report.State, sight.Set.Title(), options.Printable(report.Why))
 		if err == nil && report.Stopped != "" {
 			_, err = fmt.Fprintln(w, "  stopped: "+options.Printable(report.Stopped))
+		}
+		if err == nil && report.Unheld != "" {
+			_, err = fmt.Fprintln(w, "  not held: "+options.Printable(report.Unheld))
 		}
 		for _, text := range waits(sight.Model.Waits, report.State) {
 			if err == nil {

@@ -154,6 +154,9 @@ func (s *status) screen(w io.Writer, sight *inspect.Observation, r *inspect.Repo
 	if r.Policy == nil && r.Stopped != "" { // the lines about a policy have it
 		fmt.Fprintf(&b, "stopped: %s\n", options.Printable(r.Stopped))
 	}
+	if r.Unheld != "" {
+		fmt.Fprintf(&b, "not held: %s\n", options.Printable(r.Unheld))
+	}
 	for _, text := range r.Problems {
 		if text != r.Why {
 			fmt.Fprintf(&b, "problem: %s\n", options.Printable(text))

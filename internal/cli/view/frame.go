@@ -68,6 +68,9 @@ func layout(m Model, size Size, g glyphs, longest int) []line {
 	for _, text := range m.Policy {
 		tail = append(tail, line{{printable(text), plain}})
 	}
+	if m.Unheld != "" {
+		tail = append(tail, line{{"not held: " + printable(m.Unheld), plain}})
+	}
 	if m.Stopped != "" && !slices.Contains(m.Policy, "next: "+m.Stopped) {
 		tail = append(tail, line{{"stopped: " + printable(m.Stopped), plain}})
 	}

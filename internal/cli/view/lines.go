@@ -113,6 +113,9 @@ func summary(m Model) string {
 	if len(m.Policy) > 0 {
 		parts = append(parts, m.Policy[0])
 	}
+	if m.Unheld != "" {
+		parts = append(parts, "not held: "+m.Unheld)
+	}
 	if m.Stopped != "" {
 		parts = append(parts, "stopped: "+m.Stopped)
 	}

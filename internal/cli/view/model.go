@@ -39,6 +39,8 @@ type Model struct {
 	Policy []string
 	// Stopped is why nothing starts before a user acts, with the remedy; empty if the rollout continues without that.
 	Stopped string
+	// Unheld says that another controller updates the nodes without a policy that was deleted, with the remedy; empty if it does not.
+	Unheld string
 }
 
 // RevisionCount is a revision and the number of its pods.
