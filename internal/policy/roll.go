@@ -473,12 +473,18 @@ func (r *run) shut() bool {
 func (r *run) blockedBySet(so string) {
 	set := &r.s.Set
 	if set.Paused {
-		r.block("Paused", "The daemon set is paused, so no update starts.")
+		r.block(Paused, "The daemon set is paused, so no update starts: resume it with kubectl everynode resume "+r.argument()+".")
 	}
 	if set.Partition.Value > 0 {
-		r.block("Partition", "The partition of the daemon set keeps nodes from the update, so "+so+".")
+		r.block("Partition", "The partition of the daemon set keeps nodes from the update, so "+so+": remove it with kubectl everynode partition "+r.argument()+" 0.")
 	}
 	if set.Selective {
-		r.block("Selector", "The selector of the daemon set keeps nodes from the update, so "+so+".")
+		r.block("Selector", "The selector of the daemon set keeps nodes from the update, so "+so+": remove spec.updateStrategy.rollingUpdate.selector.")
 	}
 }
+
+// Paused is the reason in a status while the set is paused.
+const Paused = "Paused"
+
+// argument is the set as users name it in commands, with its namespace.
+func (r *run) argument() string { return r.in.Set.argument() + " -n " + r.in.Set.Namespace }
