@@ -189,7 +189,7 @@ func (r *run) phaseChanged(last *v1alpha1.SetStatus) {
 			r.undoEnded()
 			break
 		}
-		text := fmt.Sprintf("All nodes have revision %s.", target)
+		text := fmt.Sprintf("All nodes have revision %s%s.", target, r.without())
 		r.event(false, ReasonRolloutCommitted, "%s", text)
 		if was == v1alpha1.PhaseUndoing {
 			r.endNotice(NoticeUndone, text)
@@ -224,6 +224,20 @@ func (r *run) phaseChanged(last *v1alpha1.SetStatus) {
 	case v1alpha1.PhaseStalled:
 		r.event(true, ReasonRolloutStalled, "%s", st.Blocking[len(st.Blocking)-1].Message)
 	}
+}
+
+// without names the nodes that have no available pod of the committed revision; empty if all have one.
+func (r *run) without() string {
+	var names []string
+	for i := range r.s.Nodes {
+		if member(r.s, &r.s.Nodes[i]) && !r.standing[i].Available {
+			names = append(names, r.s.Nodes[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", except those without an available pod of it (%d): %s", len(names), some(names, mostNamed))
 }
 
 // undoBegins reports that nodes return to the committed revision.
