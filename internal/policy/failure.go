@@ -247,11 +247,11 @@ func (r *run) hold() {
 	case r.failure.Undo && !r.mayUndo():
 		r.block("UndoNotPossible", r.failure.Message+" The undo is not possible, because "+r.noUndo()+". "+remedy)
 	case r.failure.Undo && (r.last == nil || r.last.Failure == nil): // the last status does not report the failure yet
-		r.block("Failed", r.failure.Message+" The nodes return to the committed revision next.")
+		r.block(blockedFailed, r.failure.Message+" "+r.unreached("The nodes return to the committed revision next."))
 	case r.failure.Undo:
-		r.block("Failed", r.failure.Message+" "+r.returnedText("the committed revision")+" "+remedy)
+		r.block(blockedFailed, r.failure.Message+" "+r.unreached(r.returnedText("the committed revision"))+" "+remedy)
 	default:
-		r.block("Failed", r.failure.Message+" "+remedy)
+		r.block(blockedFailed, r.failure.Message+" "+remedy)
 	}
 }
 
@@ -267,31 +267,6 @@ func (r *run) holdRejected() {
 	r.block("Rejected", "The revision was rejected: change the template, or delete "+which+".")
 }
 
-// returnedText says that an undo has ended, and which nodes still have another revision: those that are not ready return later, and so do those that the set does not update now.
-func (r *run) returnedText(to string) string {
-	var away, kept []string
-	bySet := r.keptBySet()
-	for i := range r.s.Nodes {
-		n := &r.s.Nodes[i]
-		other := func(p rollout.Pod) bool { return p.Revision != r.committed } // a kubelet that does not answer keeps it also after its deletion
-		switch {
-		case !slices.ContainsFunc(n.Pods, other) || bySet(i) != rollout.NotEvaluated:
-		case r.onlyKeeps(i):
-			kept = append(kept, n.Name)
-		case member(r.s, n) && !n.Ready:
-			away = append(away, n.Name)
-		}
-	}
-	text := fmt.Sprintf("The nodes have returned to %s.", to)
-	if len(away) > 0 {
-		text = fmt.Sprintf("The nodes have returned to %s, except those that are not ready and still have another one (%d): %s. They return when they are ready.", to, len(away), some(away, mostNamed))
-	}
-	if len(kept) > 0 {
-		text += fmt.Sprintf(" Nodes that only keep their pod, because of a taint or a label, still have another one (%d): %s. They return when the pod may run there again; otherwise delete their pods.", len(kept), some(kept, mostNamed))
-	}
-	return text
-}
-
 // mostNamed is how many nodes most messages name.
 const mostNamed = 3
 
@@ -302,11 +277,6 @@ func some(names []string, most int) string {
 		text += fmt.Sprintf(" and %d more", rest)
 	}
 	return text
-}
-
-// onlyKeeps reports whether a node only may keep its old pod, and the set updates no such node.
-func (r *run) onlyKeeps(i int) bool {
-	return r.s.Set.EligibleOnly && r.s.Nodes[i].Fit == rollout.MayStay && !r.s.Nodes[i].Gone
 }
 
 func (r *run) reportFailure() {
@@ -367,7 +337,7 @@ func (r *run) undo() bool {
 	}
 	r.out.Wanted, r.returning, r.restricts = r.committed, true, true
 	st.Phase, st.Wave = v1alpha1.PhaseUndoing, r.failure.Wave
-	r.block("Failed", r.failure.Message+" The nodes return to the committed revision.")
+	r.block(blockedFailed, r.failure.Message+" The nodes return to the committed revision.")
 	if r.p.Suspend {
 		r.suspend()
 	} else {
@@ -417,6 +387,9 @@ func (r *run) wouldGet(n *rollout.Node) bool {
 	return member(r.s, n) && n.Last == r.template && !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
 }
 
+// blockedFailed is the reason in blocking for a revision that has failed.
+const blockedFailed = "Failed"
+
 // blockedUndoFailed is the reason in blocking for an undo that has failed.
 const blockedUndoFailed = "UndoFailed"
 
@@ -455,6 +428,11 @@ func (r *run) judgeUndo() {
 	}
 	text := fmt.Sprintf("The undo has stopped: on %s the committed revision does not work either, and %d may fail. %s %s", nodeCount(int32(len(nodes))), most, first(nodes), remedy)
 	st := r.out.Status
+	for i := range st.Blocking {
+		if r.failure != nil && st.Blocking[i].Reason == blockedFailed {
+			st.Blocking[i].Message = r.failure.Message // the nodes do not return now
+		}
+	}
 	st.Phase, st.Blocking = v1alpha1.PhaseFailed, slices.Insert(st.Blocking, 0, v1alpha1.Blocking{Reason: blockedUndoFailed, Message: text})
 }
 

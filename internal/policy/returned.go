@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -92,4 +93,52 @@ func (r *run) countUndone() {
 		take(&st.Waves[k].Updated, &updated)
 		take(&st.Waves[k].Available, &available)
 	}
+}
+
+// unreached says that no node has had the revision, if that is so, and else what the undo does.
+func (r *run) unreached(undo string) string {
+	if r.last == nil || len(r.last.Waves) == 0 {
+		return undo
+	}
+	for i := range r.s.Nodes {
+		if r.reached(i) {
+			return undo
+		}
+	}
+	for k := range r.last.Waves {
+		if w := &r.last.Waves[k]; w.Phase != v1alpha1.WavePending || len(w.Begun) > 0 || w.Gone > 0 {
+			return undo
+		}
+	}
+	return "No node has had the revision, so no node must return."
+}
+
+// returnedText says that an undo has ended, and which nodes still have another revision: those that are not ready return later, and so do those that the set does not update now.
+func (r *run) returnedText(to string) string {
+	var away, kept []string
+	bySet := r.keptBySet()
+	for i := range r.s.Nodes {
+		n := &r.s.Nodes[i]
+		other := func(p rollout.Pod) bool { return p.Revision != r.committed } // a kubelet that does not answer keeps it also after its deletion
+		switch {
+		case !slices.ContainsFunc(n.Pods, other) || bySet(i) != rollout.NotEvaluated:
+		case r.onlyKeeps(i):
+			kept = append(kept, n.Name)
+		case member(r.s, n) && !n.Ready:
+			away = append(away, n.Name)
+		}
+	}
+	text := fmt.Sprintf("The nodes have returned to %s.", to)
+	if len(away) > 0 {
+		text = fmt.Sprintf("The nodes have returned to %s, except those that are not ready and still have another one (%d): %s. They return when they are ready.", to, len(away), some(away, mostNamed))
+	}
+	if len(kept) > 0 {
+		text += fmt.Sprintf(" Nodes that only keep their pod, because of a taint or a label, still have another one (%d): %s. They return when the pod may run there again; otherwise delete their pods.", len(kept), some(kept, mostNamed))
+	}
+	return text
+}
+
+// onlyKeeps reports whether a node only may keep its old pod, and the set updates no such node.
+func (r *run) onlyKeeps(i int) bool {
+	return r.s.Set.EligibleOnly && r.s.Nodes[i].Fit == rollout.MayStay && !r.s.Nodes[i].Gone
 }
