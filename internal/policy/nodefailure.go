@@ -84,7 +84,10 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 	}
 	switch {
 	case p == nil && !refused(n):
-		out.Reason, out.Message = "NotAvailable", fmt.Sprintf("The node has had no pod for %s: see the events of the daemon set for the reason why the other controller creates none.", f.NodeDeadline)
+		out.Reason, out.Message = "NotAvailable", fmt.Sprintf("The node has had no pod for %s: see the events of the daemon set.", f.NodeDeadline)
+		if r.s.Set.ExternalController {
+			out.Message = fmt.Sprintf("The node has had no pod for %s: see the events of the daemon set for the reason why the other controller creates none.", f.NodeDeadline)
+		}
 	case p == nil:
 		out.Reason, out.Message = "CreateRefused", "The pod cannot be created: "+Shortened(n.Obstacle(), longestMessage)
 	case !n.Ready:
