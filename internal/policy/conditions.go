@@ -153,7 +153,7 @@ func active(p *Policy, sets []v1alpha1.SetStatus) string {
 		if s.Wave != "" {
 			text += " in wave " + s.Wave
 		}
-		texts.add(s.Name, text+frozen(s))
+		texts.add(s.Name, text+frozen(s)+grouped(s))
 	}
 	active, without := texts.String(), withoutNodes(sets)
 	if active == "" || without == "" {
@@ -172,6 +172,14 @@ func frozen(s *v1alpha1.SetStatus) string {
 	default:
 		return ", because a freeze is active until " + s.Next.At.UTC().Format(time.RFC3339)
 	}
+}
+
+// grouped says that nodes wait for the concurrency group; empty if none does.
+func grouped(s *v1alpha1.SetStatus) string {
+	if s.Phase == v1alpha1.PhaseRolling && blocks(s, HeldByGroup) {
+		return ", in which nodes wait for another daemon set of the concurrency group"
+	}
+	return ""
 }
 
 // withoutNodes describes the waves of the specification that have no nodes, for example because earlier waves have them all: nothing is observed there.

@@ -221,8 +221,29 @@ func (r *run) together() {
 	r.waitsFor(waiting)
 }
 
+// groupHolds reports whether the group holds all nodes of a wave that await their update.
+func (r *run) groupHolds(wave string) bool {
+	k := slices.IndexFunc(r.p.Waves, func(w Wave) bool { return w.Name == wave })
+	if k < 0 || r.places == nil || !blocks(r.out.Status, HeldByGroup) {
+		return false
+	}
+	waits := false
+	for i := range r.s.Nodes {
+		if r.places[i] == place(k) && r.standing[i].AwaitsUpdate {
+			if r.isReleased(i) {
+				return false
+			}
+			waits = waits || r.holds[i] == rollout.WaitGroup
+		}
+	}
+	return waits
+}
+
 // maxHolders is how many of those who hold places are named.
 const maxHolders = 3
+
+// HeldByGroup is the reason in a status while another set of the concurrency group holds nodes.
+const HeldByGroup = "ConcurrencyGroup"
 
 // waitsFor names who holds the nodes that wait.
 func (r *run) waitsFor(waiting map[holder]int) {
@@ -234,7 +255,7 @@ func (r *run) waitsFor(waiting map[holder]int) {
 		if waiting[h] == 1 {
 			number = "1 node waits"
 		}
-		r.block("ConcurrencyGroup", h.sentence(r.in.Neighbours.Name, number))
+		r.block(HeldByGroup, h.sentence(r.in.Neighbours.Name, number))
 	}
 }
 

@@ -118,7 +118,11 @@ func (r *run) waveText(w *v1alpha1.WaveStatus) string {
 	target := r.out.Status.TargetRevision
 	switch w.Phase {
 	case v1alpha1.WaveRolling:
-		return fmt.Sprintf("The wave %s of revision %s begins on %s.", w.Name, target, nodeCount(w.Nodes))
+		when := ""
+		if r.groupHolds(w.Name) {
+			when = ", when its concurrency group allows that"
+		}
+		return fmt.Sprintf("The wave %s of revision %s begins on %s%s.", w.Name, target, nodeCount(w.Nodes), when)
 	case v1alpha1.WaveSoaking:
 		return fmt.Sprintf("The wave %s of revision %s is complete on %s and is being observed.", w.Name, target, nodeCount(w.Nodes))
 	case v1alpha1.WaveWaitingForApproval:
