@@ -116,6 +116,12 @@ func Denied(err error) bool {
 	return OfCreate(err) == Refused && !uncalled
 }
 
+// QuotaUsedUp reports whether err denies an object because a ResourceQuota has no room for it. A webhook that says the same does not count.
+func QuotaUsedUp(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Reason == metav1.StatusReasonForbidden && !denied(err) && strings.Contains(status.Status().Message, " is forbidden: exceeded quota: ")
+}
+
 // uncalledWebhook matches the answers about webhooks that did not answer, or panicked (failedAdmission).
 var uncalledWebhook = regexp.MustCompile(`Internal error occurred: (failed calling webhook |ValidatingAdmissionWebhook/.* has panicked)`)
 

@@ -284,6 +284,25 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A webhook can use the words of the API server, but not be taken for a quota.
+func TestQuotaUsedUp(t *testing.T) {
+	for text, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"a quota is used up":             {apierrors.NewForbidden(pods, "a", errors.New("exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3")), true},
+		"a quota needs limits":           {apierrors.NewForbidden(pods, "a", errors.New("failed quota: q: must specify limits.cpu for: c")), false},
+		"a policy of pod security":       {apierrors.NewForbidden(pods, "a", errors.New(`violates PodSecurity "restricted:latest"`)), false},
+		"a webhook says it with a code":  {apierrors.NewForbidden(pods, "a", errors.New(`admission webhook "w" denied the request`)), false},
+		"a webhook has the same message": {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Code: 403, Message: `admission webhook "w" denied the request: pods "a" is forbidden: exceeded quota: q`}}, false},
+		"no answer":                      {errors.New(`pods "a" is forbidden: exceeded quota: q`), false},
+	} {
+		if got := QuotaUsedUp(fmt.Errorf("creating a pod: %w", c.err)); got != c.want {
+			t.Errorf("%s: %t, want %t", text, got, c.want)
+		}
+	}
+}
+
 // Only an answer about the object itself counts as a denial of it.
 func TestDenied(t *testing.T) {
 	for text, c := range map[string]struct {

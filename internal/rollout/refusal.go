@@ -9,6 +9,8 @@ type Refusal struct {
 	Message string
 	// Denied reports whether the API server, a policy, a quota or a webhook has said no to the object itself. It is false when a webhook could not be called, and when the answer is not clear.
 	Denied bool
+	// Quota reports whether it is a quota that is used up which denies the pod.
+	Quota bool
 	// RetryAt is when the write may be tried again; 0 means at once.
 	RetryAt Time
 	// Of is which write it was: 0 if that does not matter, Patch for a change in place, Delete for a delete, and Unmark or Restore after that has been taken back.

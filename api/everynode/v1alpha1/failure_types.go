@@ -11,9 +11,10 @@ import (
 // fails if its pod of the new revision is not available for nodeDeadline, restarts a container more than maxRestarts times, or waits for one of waitingReasons. Nodes
 // whose pod was not available when their update began do not count, until they have had an available pod of the new revision.
 type Failure struct {
-	// NodeDeadline is how long a pod of the new revision, or its creation if that is refused, may be unavailable. The time in which the node is not ready
-	// does not count, unless the node stopped being ready within nodeDeadline after it got its pod, or after that was changed in place. The time of pulling
-	// images for the first start of containers does not count either; where the kubelet does not report it, at most 30 minutes. At least 1s; the default is 10m.
+	// NodeDeadline is how long a pod of the new revision, or its creation if that is refused, may be unavailable. The time in which a quota has no room for
+	// the pod, and counts the same of pods of the committed revision, does not count. The time in which the node is not ready does not count either, unless the
+	// node stopped being ready within nodeDeadline after it got its pod, or after that was changed in place. Nor does the time of pulling images for the first
+	// start of containers; where the kubelet does not report it, at most 30 minutes. At least 1s; the default is 10m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32

@@ -84,7 +84,7 @@ func (r *run) refuse(action int, answer apply.Answer, refusal *Refusal) {
 // remember records an answer for a node, and returns when that may be tried again.
 func (e sender) remember(uid types.UID, refusal *Refusal) (retryAt rollout.Time) {
 	return e.Index.Refuse(e.key, inflight.Refusal{
-		Node: refusal.node, Pod: uid, Of: refusal.of, Before: refusal.before, Message: refusal.Reason(), Denied: apply.Denied(refusal.err), At: rollout.Time(e.Clock.Now().UnixNano()),
+		Node: refusal.node, Pod: uid, Of: refusal.of, Before: refusal.before, Message: refusal.Reason(), Denied: apply.Denied(refusal.err), Quota: apply.QuotaUsedUp(refusal.err), At: rollout.Time(e.Clock.Now().UnixNano()),
 	})
 }
 

@@ -30,6 +30,8 @@ type Refusal struct {
 	// Message is what the API server said, and Denied whether it said no to the object (rollout.Refusal.Denied).
 	Message string
 	Denied  bool
+	// Quota reports whether a quota is used up (rollout.Refusal.Quota).
+	Quota bool
 	// Of is which write it was (rollout.Refusal.Of).
 	Of rollout.ActionKind
 	// At is when, by the clock of Snapshots.
@@ -115,7 +117,7 @@ func (r *refusal) seenAt(now rollout.Time) *rollout.Refusal {
 	if r == nil {
 		return nil
 	}
-	seen := &rollout.Refusal{Message: r.Message, Denied: r.Denied, Of: r.Of}
+	seen := &rollout.Refusal{Message: r.Message, Denied: r.Denied, Quota: r.Quota, Of: r.Of}
 	if r.At <= now {
 		seen.RetryAt = r.retryAt
 	}
