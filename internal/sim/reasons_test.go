@@ -124,6 +124,17 @@ func (p *provider) fairAlerts() *op {
 	}}
 }
 
+// nextAlerts is when the provider says again that no alert is firing, if the manager does not know that: it forgets what it was told while it does not ask. Zero for never.
+func (p *provider) nextAlerts(of *v1alpha1.RolloutPolicy) (at time.Time) {
+	i := p.alertsQuestion()
+	if i >= 0 && p.m.s.alerted < alertRepeats && slices.ContainsFunc(p.m.reported(of), func(st v1alpha1.SetStatus) bool {
+		return st.Alerts != nil && st.Alerts.Answer == v1alpha1.AnswerUnknown
+	}) {
+		at = p.at[p.questions[i]].Add(fairPeriod)
+	}
+	return at
+}
+
 // silent is whether the last answer about alerts that the manager has taken, or takes with its next decision, is that none is firing.
 func (p *provider) silent() bool {
 	i := p.alertsQuestion()

@@ -161,12 +161,15 @@ func (p *provider) fairAnswer() *op {
 	return nil
 }
 
-// next is when the provider says again how it is, if the analysis of a wave has had no answer since its pods got ready; zero for never.
+// next is when the provider says again how it is, if the analysis of a wave has had no answer since its pods got ready, or it is not known whether alerts are firing; zero for never.
 func (p *provider) next() (at time.Time) {
 	if p.m.rules == nil {
 		return at
 	}
 	of := p.m.rules.policies[policyName]
+	if of != nil {
+		at = p.nextAlerts(of)
+	}
 	if of == nil || p.m.s.ill != "" || !slices.ContainsFunc(p.m.reported(of), func(st v1alpha1.SetStatus) bool {
 		return slices.ContainsFunc(st.Analyses, func(a v1alpha1.AnalysisStatus) bool { return a.Answer == v1alpha1.AnswerUnknown })
 	}) {
