@@ -3,7 +3,9 @@
 package sim
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -100,6 +102,26 @@ func (s *sim) acceptMarks(k known) {
 			delete(s.forgedMarks, r.Annotations[everynode.Committed])
 		}
 	}
+}
+
+// lostCommitted is whether the ControllerRevision that managers have reported as committed was deleted, and there is none with the same content. Then nodes without a pod get the revision that
+// other pods have, or else the newest one.
+func (s *sim) lostCommitted(reported []v1alpha1.SetStatus, k known) bool {
+	for i := range reported {
+		image := ""
+		for _, e := range s.w.logs[ofRevisions] {
+			if e.object.GetName() == reported[i].CommittedRevision {
+				image = imageOfRevision(e.object.(*appsv1.ControllerRevision))
+			}
+		}
+		there := func(r *appsv1.ControllerRevision) bool {
+			return imageOfRevision(r) == image && r.DeletionTimestamp == nil
+		}
+		if image != "" && reported[i].UID == k.set.GetUID() && !slices.ContainsFunc(slices.Collect(maps.Values(k.revisions)), there) {
+			return true
+		}
+	}
+	return false
 }
 
 // elsewhere is whether a pod of the set is of another revision than the newest one.

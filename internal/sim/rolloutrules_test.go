@@ -31,8 +31,8 @@ type ruling struct {
 	latest, rollout bool
 	// rests is whether the template describes the committed revision: then pods that are created are of it, and the pace does not limit that.
 	rests bool
-	// governed is whether a policy applies to the set.
-	governed bool
+	// governed is whether a policy applies to the set, and lost whether the committed revision was deleted.
+	governed, lost bool
 	// most is how many nodes may be in the middle of an update, under those that are; 0 for any number. single is the UID of the policy that lets only one begin in a pass; empty for none.
 	most     int
 	underWay map[string]bool
@@ -127,7 +127,7 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 	case !u.rollout && (p.Spec.Undo == nil || !p.Spec.Undo.IgnoreWindows) && (len(p.Spec.Freezes) > 0 || outside(p, s.w.now)):
 		u.rule, u.all = "suspended", "no window is open"
 	}
-	u.governed = true
+	u.governed, u.lost = true, s.lostCommitted(m.reported(p), k)
 	if u.returns = s.returnsTo(m, u, p, approvals, target, committed); u.returns != "" {
 		u.all, u.rule = "", "suspended"
 		closed := len(p.Spec.Freezes) > 0 || outside(p, s.w.now)
@@ -473,7 +473,7 @@ func (s *sim) judgeFirst(r *request) {
 	if u != nil && u.governed && r.action.image == forgedImage {
 		s.blame("forged", "%s %s, which a stranger wants there", r.m.name, r.text)
 	}
-	if u == nil || !u.rollout || u.latest || k.set == nil || k.then.set == nil || byHand(k.then.set) || s.begun[node+" "+r.action.image] || s.had(node, r.action.image) ||
+	if u == nil || !u.rollout || u.latest || u.lost && !k.elsewhere() || k.set == nil || k.then.set == nil || byHand(k.then.set) || s.begun[node+" "+r.action.image] || s.had(node, r.action.image) ||
 		!k.firm(func(k known) bool { return r.action.image == imageOfSet(k.set) && k.fit(node) == mustRun }) {
 		return
 	}
