@@ -373,7 +373,8 @@ func (s *sim) fairRollout() *op {
 		wave := p.Spec.Waves[i].Name
 		st := waits(p, wave)
 		if st == nil || slices.ContainsFunc(s.w.approvals(), func(a *v1alpha1.RolloutApproval) bool {
-			return a.Spec.Decision == v1alpha1.Approve && a.Spec.Wave == wave && a.Spec.Revision == st.TargetRevision && counts(a, st.TargetNumber) &&
+			former := s.w.set() != nil && a.CreationTimestamp.Time.Before(s.w.set().GetCreationTimestamp().Time) // it was about a set that was deleted
+			return !former && a.Spec.Decision == v1alpha1.Approve && a.Spec.Wave == wave && a.Spec.Revision == st.TargetRevision && counts(a, st.TargetNumber) &&
 				(a.Status.State == "" || a.Status.Attempt == st.Attempt)
 		}) {
 			continue
