@@ -13,11 +13,12 @@ func TestWhatHappensNext(t *testing.T) {
 	minute := 60
 	const undo = "a user must correct the cause or return to the previous revision, with kubectl everynode undo ads/agent"
 	for want, o := range map[string]outlook{
-		"nothing: the rollout is finished":                                                   {state: Finished, verdicts: of(rollout.UpToDate, rollout.NotWanted)},
-		"2 nodes are changed now; about 1m00s left":                                          {state: Rolling, verdicts: of(rollout.Recreating, rollout.Creating, rollout.WaitBudget), left: &minute},
-		"the next of 2 nodes follows when one of the 1 in progress is available":             {state: Rolling, verdicts: of(rollout.WaitBudget, rollout.WaitAvailable, rollout.WaitBudget)},
-		"1 node becomes available":                                                           {state: Rolling, verdicts: of(rollout.UpToDate, rollout.WaitAvailable)},
-		"nothing by itself, for 1 node: the partition keeps it as it is":                     {state: Finished, verdicts: of(rollout.WaitPartition, rollout.UpToDate), left: &minute},
+		"nothing: the rollout is finished":                                       {state: Finished, verdicts: of(rollout.UpToDate, rollout.NotWanted)},
+		"2 nodes are changed now; about 1m00s left":                              {state: Rolling, verdicts: of(rollout.Recreating, rollout.Creating, rollout.WaitBudget), left: &minute},
+		"the next of 2 nodes follows when one of the 1 in progress is available": {state: Rolling, verdicts: of(rollout.WaitBudget, rollout.WaitAvailable, rollout.WaitBudget)},
+		"1 node becomes available":                                               {state: Rolling, verdicts: of(rollout.UpToDate, rollout.WaitAvailable)},
+		"nothing by itself, for 1 node: the partition keeps it as it is, until a user removes the partition, with kubectl everynode partition ads/agent 0": {state: Finished, verdicts: of(rollout.WaitPartition, rollout.UpToDate), left: &minute},
+		"the next of 1 node follows when no other daemon set of the concurrency group is updated there":                                                    {state: Rolling, verdicts: of(rollout.WaitGroup, rollout.WaitWave, rollout.WaitWave), released: true},
 		"nothing before a user corrects the set":                                             {state: Failed, verdicts: of(rollout.UpToDate)},
 		"the next of 2 nodes follows when the rollout policy releases it":                    {state: Rolling, verdicts: of(rollout.WaitWave, rollout.WaitWave), released: true},
 		"1 node continues without a user: " + rollout.WaitBackoff.Sentence():                 {state: Rolling, verdicts: of(rollout.WaitBackoff)},
