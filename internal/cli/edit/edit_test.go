@@ -392,3 +392,29 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 }
+
+// TestUndoUnderAPolicy: it names the waves and the approvals of a rollout to an earlier revision, and not those of a return to the committed one.
+func TestUndoUnderAPolicy(t *testing.T) {
+	const governs = `
+apiVersion: everynode.dev/v1alpha1
+kind: RolloutPolicy
+metadata: {name: plains, namespace: default, uid: uid-policy}
+spec:
+  targets: [{apiVersion: apps/v1, kind: DaemonSet, name: plain}]
+  waves: [{name: canary, nodes: {count: 1}, after: [{type: Approval}]}]
+status:
+  sets: [{apiVersion: apps/v1, name: plain, enforcement: Full, phase: Complete, targetRevision: COMMITTED, committedRevision: COMMITTED}]
+`
+	const want = "rolloutpolicy/plains rolls this out like any other revision, because it is not the committed one (waves: canary, remaining); " +
+		"these waves need an approval: canary, with `kubectl everynode approve daemonset/plain`"
+	object := set(t, native)
+	old := revisionOf(object, 1, "registry.example/plain:1")
+	for committed, waves := range map[string]bool{"plain-other": true, old.Name: false} {
+		for _, line := range []string{"undo plain --dry-run", "undo plain"} {
+			cluster := fakecluster.New(t, set(t, native), old, revisionOf(object, 2, "registry.example/plain:2"), fakecluster.Object(t, strings.ReplaceAll(governs, "COMMITTED", committed)))
+			if got := session(t, cluster, line); strings.Contains(got, want) != waves {
+				t.Errorf("%s, committed %s:\n%s", line, committed, got)
+			}
+		}
+	}
+}

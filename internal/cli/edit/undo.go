@@ -13,8 +13,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/revision"
 )
@@ -64,8 +66,34 @@ func (v *verb) undo(ctx context.Context, c *options.Clients, set *resolver.Set, 
 	}})
 	if err == nil {
 		v.warnHeldBack(set)
+		v.warnWaves(ctx, c, set, chosen.Name)
 	}
 	return err
+}
+
+// warnWaves prints how the rollout policy of a set rolls out a revision: nodes return to the committed one at once, and get another one in waves, also if it is older.
+func (v *verb) warnWaves(ctx context.Context, c *options.Clients, set *resolver.Set, revision string) {
+	all, err := policies.Of(ctx, c, set)
+	if err != nil || len(all) != 1 {
+		return // the status of the set shows both
+	}
+	p := all[0]
+	st := p.Status(set)
+	if st == nil || st.Enforcement == v1alpha1.EnforcementNone || st.CommittedRevision == revision {
+		return
+	}
+	var waves, approvals []string
+	for k := range p.Rules.Waves {
+		w := &p.Rules.Waves[k]
+		if waves = append(waves, w.Name); w.Approval {
+			approvals = append(approvals, w.Name)
+		}
+	}
+	text := fmt.Sprintf("%s rolls this out like any other revision, because it is not the committed one (waves: %s)", p, strings.Join(waves, ", "))
+	if len(approvals) > 0 {
+		text += fmt.Sprintf("; these waves need an approval: %s, with `%s approve %s`", strings.Join(approvals, ", "), options.Program, set)
+	}
+	v.note("%s", text)
 }
 
 // chooseRevision returns the revision to go back to, and its template. The previous revision is found by comparing
