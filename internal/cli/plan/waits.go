@@ -139,21 +139,16 @@ func (s *screen) waits(all []PolicyWait, now time.Time) {
 	}
 }
 
-// span is a duration of the document for users: from a day on with days, and in minutes.
+// span is a duration of the document for users: from a day on with days. It keeps the seconds: after a freeze of days, they are all that differs between the waves.
 func span(written string) string {
 	d, err := time.ParseDuration(written)
 	const day = 24 * time.Hour
 	if err != nil || d < day {
 		return written
 	}
-	d = d.Truncate(time.Minute)
-	hours, minutes := d%day/time.Hour, d%time.Hour/time.Minute
-	switch {
-	case minutes > 0:
-		return fmt.Sprintf("%dd%dh%dm", d/day, hours, minutes)
-	case hours > 0:
-		return fmt.Sprintf("%dd%dh", d/day, hours)
-	default:
-		return fmt.Sprintf("%dd", d/day)
+	text := fmt.Sprintf("%dd", d/day)
+	if rest := (d % day).Truncate(time.Second); rest > 0 {
+		text += strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(rest.String())
 	}
+	return text
 }

@@ -46,7 +46,7 @@ func TestPlanListsItsWaits(t *testing.T) {
 
 func TestSpan(t *testing.T) {
 	for written, want := range map[string]string{
-		"": "", "0s": "0s", "23h59m59s": "23h59m59s", "24h0m0s": "1d", "24h0m59s": "1d", "24h24m26s": "1d0h24m", "131h24m18s": "5d11h24m", "843h0m18s": "35d3h",
+		"": "", "0s": "0s", "23h59m59s": "23h59m59s", "24h0m0s": "1d", "24h0m59s": "1d59s", "24h24m26s": "1d24m26s", "131h24m0s": "5d11h24m", "843h0m0s": "35d3h", "843h0m18.4s": "35d3h0m18s",
 	} {
 		if got := span(written); got != want {
 			t.Errorf("%q is %q, want %q", written, got, want)
