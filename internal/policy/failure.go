@@ -350,8 +350,8 @@ func (r *run) undo() bool {
 	return true
 }
 
-// blockedWindow is the reason in a status while no window is open.
-const blockedWindow = "Window"
+// ClosedWindow is the reason in a status while no window is open.
+const ClosedWindow = "Window"
 
 // windowsOfUndo holds nodes that return to the committed revision while no window is open.
 func (r *run) windowsOfUndo() {
@@ -362,7 +362,7 @@ func (r *run) windowsOfUndo() {
 		if kind == rollout.WaitFreeze {
 			why, action = "A freeze is active", v1alpha1.ActionEndFreeze
 		}
-		r.block(blockedWindow, why+", so no node returns: set spec.undo.ignoreWindows to let them return now.")
+		r.block(ClosedWindow, why+", so no node returns: set spec.undo.ignoreWindows to let them return now.")
 		r.next(action, until)
 		if r.out.Status.Phase == v1alpha1.PhaseRolling {
 			r.out.Status.Phase = v1alpha1.PhaseWaitingForWindow

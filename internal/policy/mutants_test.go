@@ -255,7 +255,7 @@ func mutants() []mutant {
 		{"one window that is closed closes the others", "window.go", "if open {\n\t\t\treturn rollout.NotEvaluated, 0", "if open && len(p.Windows) == 1 {\n\t\t\treturn rollout.NotEvaluated, 0"},
 		{"an open window ends a freeze", "window.go", "if kind != rollout.NotEvaluated || len(p.Windows) == 0 {", "if len(p.Windows) == 0 {"},
 		{"nothing is decided when a window closes", "roll.go", "r.wakeAt(rollout.Earlier(until, r.p.closes(r.s.Now)))", "r.wakeAt(until)"},
-		{"a return to the committed template ignores windows", "roll.go", "case !blocks(st, blockedWindow):", "case r.s == nil:"},
+		{"a return to the committed template ignores windows", "roll.go", "case !blocks(st, ClosedWindow):", "case r.s == nil:"},
 		{"an approval of another attempt counts", "approval.go", "r.judged(a) && r.stored(a) && max(a.Status.Attempt, 1) == r.attempt", "r.judged(a) && r.stored(a)"},
 		{"an approval counts before its state is stored", "approval.go", "return r.judged(a) && r.stored(a) && max(", "return r.judged(a) && max("},
 		{"a retry begins before its state is stored", "approval.go", "if r.stored(a) {", "if r.s != nil {"},

@@ -65,7 +65,7 @@ func (r *run) settle() {
 	case others+absent == 0 && !staying:
 	case r.p.Suspend:
 		r.holdReleased(rollout.WaitSuspended) // also what only keeps the pod that it has
-	case !blocks(st, blockedWindow):
+	case !blocks(st, ClosedWindow):
 		r.windowsOfUndo()
 	}
 	if r.returning && !r.undoing {
@@ -463,7 +463,7 @@ func (r *run) shut() bool {
 		r.block("Freeze", text)
 		r.next(v1alpha1.ActionEndFreeze, until)
 	} else {
-		r.block(blockedWindow, "No window is open, so no update starts.")
+		r.block(ClosedWindow, "No window is open, so no update starts.")
 		r.next(v1alpha1.ActionOpenWindow, until)
 	}
 	return true

@@ -34,6 +34,8 @@ type Policy struct {
 	Alerts bool `json:"alerts,omitempty"`
 	// Failure defines how the policy judges the new revision, and what it does after a failure; nil if it does not judge it.
 	Failure *Judgement `json:"failure,omitempty"`
+	// Order is the label that spec.order names: nodes with one value of it are updated at a time.
+	Order string `json:"order,omitempty"`
 	// NotHeld is what the policy cannot hold, because another controller creates the pods or the owners of nodes decide; empty if it holds everything.
 	NotHeld string `json:"notHeld,omitempty"`
 	// Holds is the reason why the policy lets nothing start, at the end of the plan; empty if all waves pass.
@@ -88,6 +90,8 @@ type governor struct {
 	failure        *v1alpha1.RolloutFailure
 	failedAt, back rollout.Time
 	undone         bool
+	// undoWaits is the reason why nodes do not return for a time; empty if there was none.
+	undoWaits string
 }
 
 // waveTimes is when a wave was seen to change.
@@ -287,9 +291,7 @@ func (f *prediction) foresee() *Policy {
 	if g.last != nil {
 		out.NotHeld = policy.NotHeld(g.last.Enforcement)
 	}
-	if st := g.last; st != nil && len(st.Blocking) > 0 && st.Failure == nil {
-		out.Holds = st.Blocking[len(st.Blocking)-1].Message
-	}
+	out.Order, out.Holds = g.in.Policies[0].TopologyKey, f.holds()
 	if g.last == nil || g.places == nil {
 		return out
 	}
@@ -305,6 +307,20 @@ func (f *prediction) foresee() *Policy {
 		}
 	}
 	return out
+}
+
+// holds is the reason why the policy lets nothing start at the end of the plan; empty if all waves pass. What follows from the failures of --what-if is shown as that, and has not happened.
+func (f *prediction) holds() string {
+	g := f.governor
+	switch st := g.last; {
+	case g.failure != nil && (f.fails != nil || g.failedAt == g.begin): // the status of the set has the failure already
+		return ""
+	case g.failure != nil:
+		return fmt.Sprintf("The revision fails after %s. %s", text(g.failedAt.Sub(g.begin)), g.failure.Message)
+	case st != nil && len(st.Blocking) > 0:
+		return st.Blocking[len(st.Blocking)-1].Message
+	}
+	return ""
 }
 
 // policies returns the rollout policies of the cluster that apply to the set, by name.
@@ -421,6 +437,9 @@ func (s *screen) policy(p *Policy, now time.Time) {
 	s.waits(p.Waits, now)
 	if p.Pace != nil {
 		s.line("%s", p.Pace.text())
+	}
+	if p.Order != "" {
+		s.line("In a wave it updates the nodes with one value of the label %s at a time, in the order of the values (spec.order).", options.Printable(p.Order))
 	}
 	for _, w := range p.Waves {
 		if w.Approval {

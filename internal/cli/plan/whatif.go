@@ -31,6 +31,8 @@ type WhatIf struct {
 	// Action is what the policy does then, Pause or Undo, and Back when the last node has returned to the committed revision.
 	Action v1alpha1.FailureAction `json:"action,omitempty"`
 	Back   string                 `json:"back,omitempty"`
+	// Waits is why the nodes do not return for a time, with the remedy: a window or a freeze.
+	Waits string `json:"waits,omitempty"`
 	// Holds is the reason why the nodes do not return, where the action is Undo; empty otherwise.
 	Holds string `json:"holds,omitempty"`
 }
@@ -140,6 +142,9 @@ func (g *governor) seeFailure(s *rollout.Snapshot) {
 	case g.failure == nil:
 	case st.Phase == v1alpha1.PhaseUndoing:
 		g.undone, g.back = true, 0
+		if at := slices.IndexFunc(st.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == policy.ClosedWindow }); at >= 0 {
+			g.undoWaits = st.Blocking[at].Message
+		}
 	case policy.UndoStopped(st):
 		g.back = 0
 	case (st.Phase == v1alpha1.PhaseFailed || st.Phase == v1alpha1.PhaseComplete) && g.undone && g.back == 0:
@@ -169,7 +174,7 @@ func (f *prediction) whatIf() *WhatIf {
 	out.Judged = g.in.Policies[0].Failure != nil
 	if st := g.last; g.failure != nil {
 		out.Wave, out.Message, out.Action = g.failure.Wave, g.failure.Message, g.failure.Action
-		out.At = text(g.failedAt.Sub(g.begin))
+		out.At, out.Waits = text(g.failedAt.Sub(g.begin)), g.undoWaits
 		switch {
 		case out.Action != v1alpha1.FailureUndo, len(out.Reached) == 0:
 		case g.back != 0:
@@ -208,6 +213,9 @@ func (s *screen) whatIf(w *WhatIf) {
 	switch {
 	case w.Back != "":
 		s.line("  The nodes return to the committed revision. The last one has it after %s.", span(w.Back))
+		if w.Waits != "" {
+			s.line("  That includes a time in which the undo waits: %s", options.Printable(w.Waits))
+		}
 	case w.Holds != "":
 		s.line("  The nodes do not return: %s", options.Printable(w.Holds))
 	case w.Action == v1alpha1.FailurePause:

@@ -5,6 +5,7 @@ package plan
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
@@ -31,5 +32,27 @@ func TestAnUndoKeepsTheBudget(t *testing.T) {
 	d := documentOf(t, newServer(t, objects...), "ads/agent --image agent=registry.example/agent:3 --local --max-unavailable 3 --what-if failed=node-12")
 	if d.WhatIf.Back == "" || len(d.WhatIf.Reached) < 10 || d.Budget.MostDown != 3 || d.Budget.Limit != 3 {
 		t.Errorf("at most %d nodes are without a pod, with a limit of %d; %d nodes are reached, and are back after %q", d.Budget.MostDown, d.Budget.Limit, len(d.WhatIf.Reached), d.WhatIf.Back)
+	}
+}
+
+// TestHoldsAfterAFailure: a revision that fails without --what-if holds the rollout; one that fails because of it, or had failed before, is shown elsewhere.
+func TestHoldsAfterAFailure(t *testing.T) {
+	failure, second := &v1alpha1.RolloutFailure{Message: "Wave canary failed."}, rollout.Time(time.Second)
+	undone := &v1alpha1.SetStatus{Blocking: []v1alpha1.Blocking{{Reason: "Undone", Message: "Revision agent-2 was undone."}}}
+	for want, f := range map[string]*prediction{
+		"The revision fails after 1s. Wave canary failed.": {governor: &governor{failure: failure, failedAt: second}},
+		"Revision agent-2 was undone.":                     {governor: &governor{last: undone}},
+	} {
+		if got := f.holds(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	for name, f := range map[string]*prediction{
+		"--what-if":     {governor: &governor{failure: failure, failedAt: second, last: undone}, fails: map[string]bool{"node-1": true}},
+		"failed before": {governor: &governor{failure: failure, failedAt: second, begin: second}},
+	} {
+		if got := f.holds(); got != "" {
+			t.Errorf("%s: %q", name, got)
+		}
 	}
 }
