@@ -51,6 +51,8 @@ type Document struct {
 	Warnings    []Warning    `json:"warnings"`
 	// Policies are the rollout policies of the cluster that apply to the set; with more than one, none is followed.
 	Policies []PolicyVersion `json:"policies,omitempty"`
+	// PoliciesUnread reports whether it is not known which rollout policies apply.
+	PoliciesUnread bool `json:"policiesUnread,omitempty"`
 	// Policy is what the plan foresees of the rollout policy of the set.
 	Policy *Policy `json:"policy,omitempty"`
 	// PolicyFile is the policy of --policy, which apply --with-policy stores.
@@ -119,7 +121,7 @@ func (f *prediction) document(warnings []Warning, diff string) *Document {
 			MostDown: f.result.MostDown, DownNow: f.result.DownBefore,
 		},
 		Duration: text(f.result.Duration), Estimate: f.estimate(), Assumptions: f.assumed, Warnings: warnings, Diff: diff,
-		Policies: f.policies(), Policy: f.foresee(), PolicyFile: f.file(), WhatIf: f.whatIf(),
+		Policies: f.policies(), PoliciesUnread: f.governance.Unread != nil, Policy: f.foresee(), PolicyFile: f.file(), WhatIf: f.whatIf(),
 	}
 	if f.result.Doubling {
 		d.Budget.Of = "surge"

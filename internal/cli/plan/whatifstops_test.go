@@ -56,3 +56,21 @@ func TestHoldsAfterAFailure(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsKnownWithoutPolicies: without the right to read policies it is not known whether anything starts.
+func TestNothingIsKnownWithoutPolicies(t *testing.T) {
+	const unknown, nothing = "It is not known whether anything starts, because the rollout policies cannot be read.\n", "Nothing starts.\n"
+	for _, c := range []struct {
+		unread bool
+		reason rollout.VerdictKind
+		want   string
+	}{
+		{true, rollout.WaitPolicy, unknown}, {false, rollout.WaitPolicy, nothing}, {true, rollout.WaitPaused, nothing},
+	} {
+		var b strings.Builder
+		(&screen{w: &b}).estimate(&Document{PoliciesUnread: c.unread, Nodes: []Node{{Name: "node-1", Reason: c.reason.String()}}})
+		if got := b.String(); got != "\n"+c.want {
+			t.Errorf("unread %t, %s: %q, want %q", c.unread, c.reason, got, c.want)
+		}
+	}
+}
