@@ -46,6 +46,9 @@ func (s *subject) governed() []Value {
 	if why := g.HeldBy(s.seen().Name, s.m.Labels[s.at]); s.verdict().Kind == rollout.WaitGroup && why != "" {
 		return append(values, Value{"waits", why})
 	}
+	if text := r.OrderOf(s.m.Labels[s.at]); s.verdict().Kind == rollout.WaitOrder && text != "" {
+		values = append(values, Value{"order", text})
+	}
 	if s.byPolicy() {
 		for _, b := range r.Blocking {
 			values = append(values, Value{"waits", b.Message})

@@ -79,6 +79,9 @@ func TestPolicies(t *testing.T) {
 		line     string
 		policies []string
 	}{
+		"policy-order": {"node-6 agent", []string{strings.NewReplacer("after: [{type: Approval}]", "soak: 0s", "wave: canary\n", "wave: remaining\n", "phase: WaitingForApproval, waitingSince", "phase: Passed, completedAt",
+			"nodes: 1, updated: 0, available: 0, phase: Pending", "nodes: 1, updated: 1, available: 1, phase: Passed", "available: 0, phase: Pending", `available: 0, domain: kubernetes.io/hostname=node-4, phase: Rolling, rollingSince: "2026-03-01T11:42:00Z"`,
+			"next: {action: Approve}", "", "reason: Approval, message: The wave canary is complete and needs a RolloutApproval for revision agent-7c9d5f6b8.", "reason: Budget, message: It waits.").Replace(governed("order: {topologyKey: kubernetes.io/hostname}", "Rolling"))}},
 		"policy-done":      {"node-1 agent", []string{waiting}},
 		"policy-approval":  {"node-3 agent", []string{waiting}},
 		"policy-wave":      {"node-6 agent", []string{waiting}},

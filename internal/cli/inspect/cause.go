@@ -10,6 +10,7 @@ import (
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -21,6 +22,8 @@ func (m *Evaluation) Cause(kind rollout.VerdictKind) string {
 		return "the pod is old; the rollout policy that governed the daemon set was deleted in the middle of a rollout, so no update starts"
 	case m.Abandoned() && kind == rollout.WaitOnDelete:
 		return "the pod is old; the rollout policy that governed the daemon set was deleted in the middle of a rollout, so Everynode does not delete the pod"
+	case kind == rollout.WaitFailed && g.undoStopped():
+		return "the undo has stopped, so the node does not return to the committed revision now"
 	case kind == rollout.WaitPolicy && g.Unread != nil && len(g.Policies) == 0:
 		return "the pod is old; it is not known whether a rollout policy applies to the daemon set, because the policies cannot be read"
 	case kind == rollout.WaitPolicy && len(g.Policies) == 1 && len(g.Policies[0].Rules.Problems) > 0:
@@ -73,6 +76,12 @@ const AfterDeletion = "create a rollout policy for the set, or remove the annota
 func AfterDeletionOnDelete(set string) string {
 	return "create a rollout policy for the set again; or change the template back, for example with " + options.Program + " undo " + set +
 		"; or delete the pods yourself: then no wave holds any node"
+}
+
+// undoStopped reports whether an undo has stopped, because the committed revision does not work either.
+func (g *Governance) undoStopped() bool {
+	r := g.Report()
+	return r != nil && policy.UndoStopped(&r.SetStatus)
 }
 
 // stalled is why nodes wait for a policy that is valid, and whose rollout cannot go on; empty if that is not the reason.

@@ -57,6 +57,8 @@ func (r *PolicyReport) end(o Outcome) Outcome {
 		o.State, o.Why = Failed, r.Headline()
 	case o.State == Finished && !r.complete():
 		o.State, o.Why = Rolling, r.unfinished()
+	case o.State == Rolling && r.complete():
+		o.Why += fmt.Sprintf("; rolloutpolicy/%s has completed the rollout without them", r.Name)
 	}
 	return o
 }
@@ -130,7 +132,7 @@ func (g *Governance) Report() *PolicyReport {
 	}
 	r.rejections = policies.Rejections(g.Approvals, r.Name, &r.SetStatus)
 	r.Decisions = r.decisions(g.Approvals)
-	if c := meta.FindStatusCondition(g.Policies[0].Typed.Status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue && !r.says(c.Message) {
+	if c := meta.FindStatusCondition(g.Policies[0].Typed.Status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue && !r.Says(c.Message) {
 		r.Stalled = c.Message
 	}
 	if last := len(r.Waves) - 1; last >= 0 && r.Waves[last].Name == policy.Remaining && r.Waves[last].Nodes == 0 && r.Wave != policy.Remaining {
@@ -173,13 +175,19 @@ func (r *PolicyReport) Promoted(w *v1alpha1.WaveStatus) bool {
 	return slices.Contains(r.promotions, w.Approval)
 }
 
-// says reports whether the status of the set contains a message, after the name of the set.
-func (r *PolicyReport) says(message string) bool {
-	return slices.ContainsFunc(r.Blocking, func(b v1alpha1.Blocking) bool { return strings.HasSuffix(message, b.Message) })
+// Says reports whether the status of the set contains a message: as a whole, or after the name of the set.
+func (r *PolicyReport) Says(message string) bool {
+	if r == nil {
+		return false
+	}
+	text := strings.TrimSuffix(message, ".")
+	return slices.ContainsFunc(r.Blocking, func(b v1alpha1.Blocking) bool {
+		return strings.HasSuffix(message, b.Message) || text != "" && strings.HasSuffix(strings.TrimSuffix(b.Message, "."), text)
+	})
 }
 
-// stopsBy reports whether the status of the set has that reason why nothing starts.
-func (r *PolicyReport) stopsBy(reason string) bool {
+// StopsBy reports whether the status of the set has that reason why nothing starts.
+func (r *PolicyReport) StopsBy(reason string) bool {
 	return slices.ContainsFunc(r.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == reason })
 }
 
@@ -244,10 +252,45 @@ func (r *PolicyReport) Headline() string {
 	text := fmt.Sprintf("rolloutpolicy/%s: %s", r.Name, r.Phase)
 	if r.Position > 0 {
 		w := &r.Waves[r.Position-1]
-		text += fmt.Sprintf(", wave %s (%d of %d): %d of %d nodes updated and available", r.Wave, r.Position, r.Total, w.Available, w.Nodes)
+		text += fmt.Sprintf(", wave %s (%d of %d)%s: %d of %d nodes updated and available%s", r.Wave, r.Position, r.Total, r.at(w), w.Available, w.Nodes, r.mayFail(w))
 	}
 	if r.Enforcement != "" && r.Enforcement != v1alpha1.EnforcementFull {
 		text += fmt.Sprintf("; enforcement %s", r.Enforcement)
+	}
+	return text
+}
+
+// at is the group of spec.order that the update of a wave has reached; empty without one.
+func (r *PolicyReport) at(w *v1alpha1.WaveStatus) string {
+	if w.Domain == "" || w.Phase != v1alpha1.WaveRolling {
+		return ""
+	}
+	return ", at " + w.Domain
+}
+
+// mayFail is how many nodes of a wave have failed that may; empty if none has, or if the revision has failed.
+func (r *PolicyReport) mayFail(w *v1alpha1.WaveStatus) string {
+	if w.Failed == 0 || r.Failure != nil || r.rules == nil || r.rules.Failure == nil {
+		return ""
+	}
+	return fmt.Sprintf("; %s failed, and %d may fail", NodeCount(int(w.Failed)), r.rules.Failure.MaxFailedNodes.Down(int(w.Nodes+w.Failed)))
+}
+
+// OrderOf says which group of spec.order a node with these labels belongs to, and which one the update of its wave has reached; empty without an order.
+func (r *PolicyReport) OrderOf(labels map[string]string) string {
+	if r == nil || r.rules == nil || r.rules.TopologyKey == "" {
+		return ""
+	}
+	key := r.rules.TopologyKey
+	text := fmt.Sprintf("the node has the label %s=%s", key, labels[key])
+	if _, has := labels[key]; !has {
+		text = "the node does not have the label " + key
+	}
+	text += ", and nodes with one value of it are updated at a time (spec.order)"
+	for i := range r.Waves {
+		if w := &r.Waves[i]; w.Name == r.Wave && w.Domain != "" {
+			text += ": the wave " + w.Name + " has reached " + w.Domain
+		}
 	}
 	return text
 }
@@ -281,7 +324,7 @@ func (r *PolicyReport) NextAction(now time.Time, set string) string {
 	if r.Suspended && r.Enforcement != v1alpha1.EnforcementNone { // also if a soak, a window or a freeze has an end: nothing starts then
 		return "nothing starts before a user resumes the policy, with kubectl everynode resume rolloutpolicy/" + r.Name
 	}
-	if r.Phase == v1alpha1.PhaseStalled && r.stopsBy(policy.Invalid) {
+	if r.Phase == v1alpha1.PhaseStalled && r.StopsBy(policy.Invalid) {
 		return "nothing starts before a user corrects the policy, with kubectl edit rolloutpolicy " + r.Name
 	}
 	if r.gaveUp() && r.Enforcement != v1alpha1.EnforcementNone {

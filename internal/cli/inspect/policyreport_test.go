@@ -12,6 +12,7 @@ import (
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // What a manager reports counts, unless it is about another revision. If it says that it controls nothing of the set, it is about none.
@@ -117,6 +118,29 @@ func TestNextActionThatIsOverdue(t *testing.T) {
 	} {
 		if got := r.NextAction(at.Add(late), "ads/agent"); got != want {
 			t.Errorf("%s late: %q, want %q", late, got, want)
+		}
+	}
+}
+
+// TestAMessageThatTheStatusHas is not shown again, whether it names the set or not, and with the beginning of the sentence or without.
+func TestAMessageThatTheStatusHas(t *testing.T) {
+	const says = "The policy cannot be followed: spec.windows[0]: expected exactly 5 fields."
+	r := &inspect.PolicyReport{SetStatus: v1alpha1.SetStatus{Blocking: []v1alpha1.Blocking{{Reason: policy.Invalid, Message: says}}}}
+	for message, want := range map[string]bool{says: true, "agent: " + says: true, "spec.windows[0]: expected exactly 5 fields": true, "Another thing is wrong.": false, "": false} {
+		if got := r.Says(message); got != want {
+			t.Errorf("%q: %t, want %t", message, got, want)
+		}
+	}
+}
+
+// TestCauseAfterAnUndoHasStopped: a node with the failed revision does not wait because its pod is old.
+func TestCauseAfterAnUndoHasStopped(t *testing.T) {
+	for reason, want := range map[string]string{"UndoFailed": "the undo has stopped, so the node does not return to the committed revision now", "Failed": ""} {
+		m := inspect.Evaluation{Governance: inspect.Governance{
+			Policies: []*policies.Policy{{Typed: &v1alpha1.RolloutPolicy{}}}, Stored: &v1alpha1.SetStatus{Phase: v1alpha1.PhaseFailed, Blocking: []v1alpha1.Blocking{{Reason: reason, Message: "It stops."}}},
+		}}
+		if got := m.Cause(rollout.WaitFailed); got != want {
+			t.Errorf("%s: %q, want %q", reason, got, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/view"
+	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -163,6 +165,9 @@ func (s *status) screen(w io.Writer, sight *inspect.Observation, r *inspect.Repo
 		}
 	}
 	for _, e := range r.Warnings {
+		if r.Policy.Says(e.Message) { // the lines about the policy have it
+			continue
+		}
 		fmt.Fprintf(&b, "warning %s ago: %s\n", view.Duration(s.Now().Sub(e.Last)), options.Printable(e.String()))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
@@ -196,8 +201,19 @@ func headline(r *inspect.Report) string {
 		return "undoing"
 	case p.Phase == v1alpha1.PhaseWaitingForApproval:
 		return "waiting for an approval"
+	case p.StopsBy(policy.Paused):
+		return "paused"
+	case p.StopsBy(policy.HeldByGroup) && !begun(r):
+		return "waiting for its concurrency group"
 	}
 	return string(r.State)
+}
+
+// begun reports whether a node of the set is being updated, or may be, while others wait for its concurrency group.
+func begun(r *inspect.Report) bool {
+	return slices.ContainsFunc(r.Verdicts, func(v inspect.VerdictReport) bool {
+		return !slices.Contains([]string{rollout.UpToDate.String(), rollout.NotWanted.String(), rollout.WaitGroup.String(), rollout.WaitWave.String()}, v.Verdict)
+	})
 }
 
 // nodes lists the nodes, those that are not up to date last.

@@ -153,6 +153,13 @@ var rolling = strings.NewReplacer(
 	"updated: 0, available: 0, phase: Pending}\n    - {name: remaining", "updated: 0, available: 0, phase: Rolling, rollingSince: \"2026-03-01T11:59:00Z\"}\n    - {name: remaining",
 ).Replace(policyStatus)
 
+// completed is a status of a rollout that has ended without a node on which the revision failed.
+const completed = `
+status:
+  sets:
+  - {apiVersion: apps.kruise.io/v1beta1, name: agent, enforcement: Full, phase: Complete, targetRevision: agent-7c9d5f6b8, targetNumber: 2, committedRevision: agent-7c9d5f6b8}
+`
+
 // stalled is a status of a policy that has another target, which is missing; a node of a wave is gone.
 func stalled() string {
 	text := strings.Replace(policyStatus, "available: 2, phase", "available: 2, gone: 1, phase", 1)
@@ -211,6 +218,11 @@ func TestPolicies(t *testing.T) {
 		"policy-failed-rejected": {"agent", []string{policySpec + strings.NewReplacer("phase: Rolling\n    wave", "phase: Failed\n    failure: {wave: half, action: Pause, message: Wave half failed.}\n    wave").Replace(rolling), rejection}},
 		"policy-invalid":         {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  windows: [{schedule: 0 22 * *, duration: 1h}]", 1)}},
 		"policy-gone":            {"agent", nil},
+		"policy-order": {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  order: {topologyKey: kubernetes.io/hostname}", 1) +
+			strings.Replace(rolling, "phase: Rolling, rollingSince", "domain: kubernetes.io/hostname=node-3, phase: Rolling, rollingSince", 1)}},
+		"policy-mayfail": {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  failure: {maxFailedNodes: 1}", 1) +
+			strings.Replace(policyStatus, "phase: Soaking, completedAt", "failed: 1, failedNodes: [{name: node-3, reason: CrashLoopBackOff, message: It crashes., pod: agent-x}], phase: Soaking, completedAt", 1)}},
+		"policy-completed-without": {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  failure: {maxFailedNodes: 1}", 1) + completed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := fakecluster.New(t, governed(t, c.policies...)...)
