@@ -21,7 +21,7 @@ FILES ?=#                the files that make mutants changes (budget.go hold.go)
 MUTANT_MINUTES ?= 0#     after how many minutes it begins no other one; 0: it goes on to the end
 
 MODULES := . localplane test
-ALL_MODULES := $(MODULES) hack/tools
+ALL_MODULES := $(MODULES) hack/tools test/gitops/argohealth
 BIN := $(CURDIR)/bin
 STEP := hack/step
 

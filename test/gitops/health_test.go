@@ -71,18 +71,23 @@ func advancedTable(t *testing.T, ours, builtIn script) string {
 
 func nativeTable(t *testing.T) string {
 	t.Helper()
-	text := header("DaemonSet of apps/v1", "kstatus: Flux, Helm 4", "`kubectl rollout status`", "Flux with the expression below")
+	text := header("DaemonSet of apps/v1", "kstatus: Flux, Helm 4", "`kubectl rollout status`", "Argo CD, built in", "Flux with the expression below")
 	flux := expressions(t)[nativeVersion+" DaemonSet"]
+	var names []string
+	var objects []*unstructured.Unstructured
 	for _, st := range states() {
 		if st.advanced || st.governed != nil && st.governed.Settled {
 			continue
 		}
-		obj := st.object(t, nativeVersion)
+		names, objects = append(names, st.name), append(objects, st.object(t, nativeVersion))
+	}
+	argo := argoInGo(t, objects)
+	for i, obj := range objects {
 		byExpression := "not evaluated"
-		if !st.deleted {
+		if obj.GetDeletionTimestamp() == nil {
 			byExpression = flux(obj)
 		}
-		text += line(st.name, kstatus(t, obj), rolloutStatus(t, obj), byExpression)
+		text += line(names[i], kstatus(t, obj), rolloutStatus(t, obj), argo[i], byExpression)
 	}
 	return text
 }

@@ -3,12 +3,14 @@
 package gitops
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -223,3 +225,34 @@ var argoSource = sync.OnceValues(func() (string, error) {
 	}
 	return module.Dir, nil
 })
+
+// argoInGo is the health of objects in Argo CD, for the kinds whose health it computes in Go and with no script: argohealth has its code, and why it is a program.
+func argoInGo(t *testing.T, objects []*unstructured.Unstructured) []string {
+	t.Helper()
+	var lines bytes.Buffer
+	for _, obj := range objects {
+		data, err := obj.MarshalJSON() // with an end of line
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines.Write(data)
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "list", "-C", "argohealth", "-deps", ".").CombinedOutput(); err != nil {
+		t.Skipf("gitops-engine of Argo CD cannot be downloaded: run go mod download in test/gitops/argohealth with a network: %v\n%s", err, out)
+	}
+	program := filepath.Join(t.TempDir(), "argohealth")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "argohealth", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	run := exec.CommandContext(t.Context(), program)
+	run.Stdin, run.Stderr = &lines, os.Stderr
+	out, err := run.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := strings.Fields(string(out))
+	if len(answers) != len(objects) {
+		t.Fatalf("%d objects have %d answers", len(objects), len(answers))
+	}
+	return answers
+}
