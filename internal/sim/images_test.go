@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -389,10 +391,13 @@ func (c config) addTier(template map[string]any) {
 	readTier(template)
 }
 
-// asksForRestart notes that a patch has changed what the side of a pod is restarted for.
+// asksForRestart notes that a patch has changed what the side of a pod is restarted for. If a stranger has made another revision with the hash of the pod, it may be that one which differs.
 func (s *sim) asksForRestart(before, after *corev1.Pod) {
 	s.patched[after.UID] = s.w.now
-	if before.Labels[tierLabel] != after.Labels[tierLabel] || before.Annotations[everynode.RestartedAt] != after.Annotations[everynode.RestartedAt] {
+	forged := slices.ContainsFunc(s.w.all(ofRevisions), func(o metav1.Object) bool {
+		return imageOfRevision(o.(*appsv1.ControllerRevision)) == forgedImage && o.GetLabels()[appsv1.DefaultDaemonSetUniqueLabelKey] == before.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
+	})
+	if forged || before.Labels[tierLabel] != after.Labels[tierLabel] || before.Annotations[everynode.RestartedAt] != after.Annotations[everynode.RestartedAt] {
 		s.restartsAsked[after.UID] = s.containers
 	}
 }
