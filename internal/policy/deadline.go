@@ -77,7 +77,10 @@ func (r *run) proceeds(k int, held func(i int) bool) bool {
 	if !waits {
 		return false
 	}
-	idle, most := r.usedUp(place(k))
+	idle, most := r.budget(func(i int) bool {
+		joined := r.out.Watch.nodes[r.s.Nodes[i].Name].joined && r.charged(i) // no pod has ever been available there: the node may be the reason
+		return joined || r.idle(place(k), i)
+	})
 	return idle < most
 }
 

@@ -146,6 +146,7 @@ func mutants() []mutant {
 		{"a node that was available once is broken before", "watch.go", "w.down, w.before, w.joined, w.retried = 0, false, false, false", "w.down, w.joined, w.retried = 0, false, false"},
 		{"a node that was available once has only joined", "watch.go", "w.down, w.before, w.joined, w.retried = 0, false, false, false", "w.down, w.before, w.retried = 0, false, false"},
 		{"a node that joins is forgotten while the gate of its first pod is closed", "watch.go", "known && (w.before || w.joined) &&", "known && w.before &&"},
+		{"the time behind a node that joins, and uses up the budget, counts for the deadline of its wave", "deadline.go", "return joined || r.idle(place(k), i)", "return joined && r.s == nil || r.idle(place(k), i)"},
 		{"a node that joins and never works counts", "watch.go", "case w.joined:\n\t\t\tr.excused = append(r.excused, i)", "case w.joined && r.s == nil:\n\t\t\tr.excused = append(r.excused, i)"},
 		{"a node that joins and never works does not count where others fail", "watch.go", "bool { return others[r.placeOf(i)] })", "bool { return r.s == nil })"},
 		{"a node that joins and never works counts where nodes of another wave fail", "watch.go", "bool { return others[r.placeOf(i)] })", "bool { return len(others) > 0 })"},
