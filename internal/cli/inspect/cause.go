@@ -126,3 +126,11 @@ func (m *Evaluation) withoutPolicy() bool {
 	}
 	return newest >= 0 && newest != m.Snapshot.Set.Update && !slices.Contains(m.History.Duplicates, newest)
 }
+
+// heldByGroup is how many nodes wait for another set of their concurrency group.
+func (c *tally) heldByGroup() int { return c.held[rollout.WaitGroup] }
+
+// byPartition reports whether the partition of the set keeps a node with that verdict.
+func byPartition(kind rollout.VerdictKind) bool {
+	return kind == rollout.WaitPartition || kind == rollout.WaitProgressive
+}

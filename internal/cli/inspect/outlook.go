@@ -190,8 +190,8 @@ func (o *outlook) action(c *tally) string {
 		return becomeAvailable(c.working) + "; then " + o.nothing(c)
 	case c.working > 0:
 		return becomeAvailable(c.working)
-	case c.held[rollout.WaitGroup] > 0 && o.released:
-		return "the next of " + nodes(c.held[rollout.WaitGroup], "follows", "follows") + " when no other daemon set of the concurrency group is updated there"
+	case c.heldByGroup() > 0 && o.released:
+		return "the next of " + nodes(c.heldByGroup(), "follows", "follows") + " when no other daemon set of the concurrency group is updated there"
 	case len(c.held) > 0 && o.released && c.most.OfPolicy():
 		return "the next of " + nodes(c.held[c.most], "follows", "follows") + " when the rollout policy releases it"
 	case len(c.held) > 0 && c.most.Continues():
@@ -209,7 +209,7 @@ func (o *outlook) action(c *tally) string {
 // nothing describes that most nodes wait for a user.
 func (o *outlook) nothing(c *tally) string {
 	text := fmt.Sprintf("nothing by itself, for %s: %s", NodeCount(c.held[c.most]), strings.TrimPrefix(c.most.Sentence(), "the pod is old; "))
-	if c.most == rollout.WaitPartition || c.most == rollout.WaitProgressive {
+	if byPartition(c.most) {
 		text += ", until a user removes the partition, with kubectl everynode partition " + o.set + " 0"
 	}
 	if o.paused && c.most.Cause() == rollout.CauseSpec {

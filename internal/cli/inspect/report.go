@@ -3,6 +3,7 @@
 package inspect
 
 import (
+	"slices"
 	"time"
 
 	"everynode.dev/everynode/internal/cli/resolver"
@@ -194,6 +195,12 @@ func (s *Observation) Report() Report {
 		r.Stopped, r.Unheld = s.Stopped, s.evaluation.Unheld()
 	}
 	return r
+}
+
+// Begun reports whether a node of the set is being updated, or may be, while others wait for its concurrency group.
+func (r *Report) Begun() bool {
+	waits := []string{rollout.UpToDate.String(), rollout.NotWanted.String(), rollout.WaitGroup.String(), rollout.WaitWave.String()}
+	return slices.ContainsFunc(r.Verdicts, func(v VerdictReport) bool { return !slices.Contains(waits, v.Verdict) })
 }
 
 // Relevant reports whether the node with that index is relevant to a set: it needs a pod, or has one.

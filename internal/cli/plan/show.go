@@ -14,7 +14,6 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/plan"
-	"everynode.dev/everynode/internal/rollout"
 )
 
 // fewNames is the number of nodes listed in one line, fewBatches the number of batches listed at each end.
@@ -267,11 +266,6 @@ func (s *screen) estimate(d *Document) {
 		}
 		s.line("  %-7s %-7s %s", a.Name, a.text(), a.Source)
 	}
-}
-
-// waitsForPolicy reports whether a node waits for a rollout policy.
-func (d *Document) waitsForPolicy() bool {
-	return slices.ContainsFunc(d.Nodes, func(n Node) bool { return n.Reason == rollout.WaitPolicy.String() })
 }
 
 // simultaneous returns the number of simultaneous updates if it differs from the budget, otherwise "".

@@ -4,6 +4,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -151,4 +152,9 @@ func span(written string) string {
 		text += strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(rest.String())
 	}
 	return text
+}
+
+// waitsForPolicy reports whether a node waits for a rollout policy.
+func (d *Document) waitsForPolicy() bool {
+	return slices.ContainsFunc(d.Nodes, func(n Node) bool { return n.Reason == rollout.WaitPolicy.String() })
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -203,17 +202,10 @@ func headline(r *inspect.Report) string {
 		return "waiting for an approval"
 	case p.StopsBy(policy.Paused):
 		return "paused"
-	case p.StopsBy(policy.HeldByGroup) && !begun(r):
+	case p.StopsBy(policy.HeldByGroup) && !r.Begun():
 		return "waiting for its concurrency group"
 	}
 	return string(r.State)
-}
-
-// begun reports whether a node of the set is being updated, or may be, while others wait for its concurrency group.
-func begun(r *inspect.Report) bool {
-	return slices.ContainsFunc(r.Verdicts, func(v inspect.VerdictReport) bool {
-		return !slices.Contains([]string{rollout.UpToDate.String(), rollout.NotWanted.String(), rollout.WaitGroup.String(), rollout.WaitWave.String()}, v.Verdict)
-	})
 }
 
 // nodes lists the nodes, those that are not up to date last.
