@@ -3,8 +3,13 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
+	"flag"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -152,7 +157,11 @@ func leftToTheOwner(t *testing.T) {
 	}
 }
 
-// drain: unchanged kubectl drains a node with a native and, in a namespace that asks for that, an Advanced set: the pods of both stay, and the native one answers all the time.
+// kubectls is a directory with a directory for each version, such as 1.34.4/kubectl.
+var kubectls = flag.String("kubectls", "", "a directory with a kubectl of each version of Kubernetes (make build-kubectls)")
+
+// drain: unchanged kubectl drains a node with a native and, in a namespace that asks for that, an Advanced set: the pods of both stay, and the native one answers all the time. With
+// -kubectls, the kubectl of each supported version drains it, too.
 func drain(t *testing.T) {
 	const kept = "kept"
 	s := newStage(t, nativeRoll())
@@ -174,20 +183,49 @@ func drain(t *testing.T) {
 		return nil
 	})
 	client := s.probe(node, s.service(corev1.ServiceInternalTrafficPolicyLocal))
-	s.Kubectl("run", "other", "--image="+one, "--restart=Never", fmt.Sprintf(`--overrides={"spec": {"nodeName": %q}}`, node))
-	s.Wait("another pod runs", podIs("other", corev1.PodRunning))
-	out := s.Kubectl("drain", node, "--ignore-daemonsets", "--force", "--timeout=90s")
-	if !strings.Contains(out, "evicting pod "+s.Name+"/other") || !strings.Contains(out, "drained") {
-		t.Errorf("kubectl drain says\n%s", out)
+	programs := []string{""}
+	if *kubectls != "" {
+		others, err := filepath.Glob(filepath.Join(*kubectls, "1.*", "kubectl"))
+		if err != nil || len(others) < 4 {
+			t.Fatalf("%s has %v (%v), want at least 4 versions: run make build-kubectls", *kubectls, others, err)
+		}
+		programs = append(programs, others...)
+	}
+	for _, program := range programs {
+		s.drainedBy(program, node)
 	}
 	client.noGap()
-	s.Kubectl("uncordon", node)
 	for name, was := range before {
 		if now := s.View().PodOn(name, node); now == nil || now.UID != was.UID || restarts(now, set) != 0 || now.DeletionTimestamp != nil {
 			t.Errorf("the pod of %s on the drained node was touched: %+v", name, now)
 		}
 	}
 	s.ran(set, "v1")
+}
+
+// drainedBy drains a node with another pod with that kubectl, or with that of the plane.
+func (s *stage) drainedBy(program, node string) {
+	s.t.Helper()
+	s.Kubectl("run", "other", "--image="+one, "--restart=Never", fmt.Sprintf(`--overrides={"spec": {"nodeName": %q}}`, node))
+	s.Wait("another pod runs", podIs("other", corev1.PodRunning))
+	arguments := []string{"drain", node, "--ignore-daemonsets", "--force", "--timeout=90s"}
+	var out string
+	if program == "" {
+		out = s.Kubectl(arguments...)
+	} else {
+		command := exec.CommandContext(s.Context(), program, arguments...)
+		command.Env = append(os.Environ(), "KUBECONFIG="+s.Cluster.Plane.Kubeconfig())
+		data, err := command.CombinedOutput()
+		if err != nil {
+			s.t.Fatalf("%s drain: %v\n%s", program, err, data)
+		}
+		out = string(data)
+	}
+	if !strings.Contains(out, "evicting pod "+s.Name+"/other") || !strings.Contains(out, "drained") {
+		s.t.Errorf("kubectl drain (%s) says\n%s", program, out)
+	}
+	s.t.Logf("drained by %s", cmp.Or(program, "the kubectl of the plane"))
+	s.Kubectl("uncordon", node)
 }
 
 // podIs is met when the pod of that name is in that phase.
