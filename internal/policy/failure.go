@@ -285,7 +285,8 @@ func (r *run) reportFailure() {
 	st.Failure = &v1alpha1.RolloutFailure{Wave: f.Wave, Action: v1alpha1.FailurePause, Message: f.Message, At: second(r.s.Now)}
 	if r.last != nil && r.last.Failure != nil {
 		st.Failure.At, st.Failure.NewestPod = r.last.Failure.At, r.last.Failure.NewestPod
-	} else {
+	}
+	if r.last == nil || r.last.Failure == nil || f.Undo && r.last.Failure.Action != v1alpha1.FailureUndo { // an undo may begin long after a pause
 		st.Failure.NewestPod = r.newestPod()
 	}
 	if f.Undo {

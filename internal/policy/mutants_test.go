@@ -28,6 +28,7 @@ func mutants() []mutant {
 		{"a quota that others use up fails a revision", "nodefailure.go", "refused(n) && !r.usedUpByOthers(n)", "refused(n)"},
 		{"a quota that others use up makes a wave late", "deadline.go", "(!f.Denied || r.usedUpByOthers(n))", "!f.Denied"},
 		{"a revision whose pods a quota counts more of does not fail", "nodefailure.go", "return r.in.Claims(r.committed) == r.in.Claims(r.template)", "return true"},
+		{"pods from between a pause and the undo count for the undo", "failure.go", "f.Undo && r.last.Failure.Action != v1alpha1.FailureUndo {", "f.Undo && r.p == nil {"},
 		{"nodes that return wait for the budget without a reason", "roll.go", "if r.returning && !r.undoing {\n\t\tr.blockedByBudget(nowhere)", "if r.s == nil {\n\t\tr.blockedByBudget(nowhere)"},
 		{"a pod that has just started is the reason why no other node returns", "budget.go", "!r.remains(youngPod-r.s.Now.Sub(made))", "made != 0"},
 		{"a pod that cannot be created is no reason why no other node returns", "budget.go", "!n.Ready || n.Obstacle() != \"\"", "!n.Ready"},
