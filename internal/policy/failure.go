@@ -318,7 +318,7 @@ func (r *run) undo() bool {
 	returnTo(&s.Set, r.committed)
 	r.s, r.serving, r.charging = &s, nil, nil
 	r.measure()
-	behind := false
+	behind, others := false, 0
 	for i := range r.standing {
 		st := &r.standing[i]
 		if r.holds[i] = kept(i); r.holds[i] != rollout.NotEvaluated {
@@ -326,6 +326,9 @@ func (r *run) undo() bool {
 		}
 		keeps, down := st.AwaitsUpdate && r.onlyKeeps(i), r.isLeftOut(i) && !r.mayFlap(i)
 		behind = behind || !down && !keeps && ((st.AwaitsUpdate || st.UnderWay) && r.returns(&s.Nodes[i]) || r.wouldGet(&s.Nodes[i]))
+		if st.AwaitsUpdate && !down && !keeps {
+			others++
+		}
 	}
 	r.undoing, r.from = true, r.template
 	r.reportFailure()
@@ -346,6 +349,7 @@ func (r *run) undo() bool {
 	}
 	r.blockedBySet("nodes may not return")
 	r.blockedByRefusals(nowhere)
+	r.blockedEnd(others)
 	r.out.MaxUnavailable = r.undoLimit()
 	r.judgeUndo()
 	return true

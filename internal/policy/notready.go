@@ -20,42 +20,51 @@ const mostNotReady = 4
 // blockedByNodes reports the nodes that are not ready and that the active wave waits for, and until when.
 func (r *run) blockedByNodes(active int) {
 	if n := &r.waves[active]; n.available < n.nodes {
-		r.blockedByDown("The wave "+r.p.Waves[active].Name, func(i int) bool { return r.ofWave(active, i) })
+		r.blockedByDown("The wave "+r.p.Waves[active].Name, func(i int) (waits, always bool) { return r.ofWave(active, i), false })
 	}
 }
 
-// blockedEnd reports the nodes that are not ready and that the end of a rollout waits for, or the end of an undo by the template: that waits for each node that still has another revision.
-func (r *run) blockedEnd() {
-	what, undoes := "The end of the rollout", false
+// blockedEnd reports the nodes that are not ready and that the end of a rollout or of an undo waits for. An undo by the template waits for each node that still has another revision, also if it is left out.
+// Nodes that only lack an available pod are the reason if no other node is to be updated.
+func (r *run) blockedEnd(others int) {
+	what, byTemplate := "The end of the rollout", false
 	switch r.out.Status.Phase {
 	case v1alpha1.PhaseRolling:
 	case v1alpha1.PhaseUndoing:
-		what, undoes = "The end of the undo", true
+		what, byTemplate = "The end of the undo", !r.undoing
 	default:
 		return
 	}
-	r.blockedByDown(what, func(i int) bool {
-		switch st := &r.standing[i]; {
-		case !member(r.s, &r.s.Nodes[i]):
-			return false
-		case r.isLeftOut(i):
-			return undoes && st.AwaitsUpdate && len(r.s.Nodes[i].Pods) > 0
+	r.blockedByDown(what, func(i int) (waits, always bool) {
+		n, st := &r.s.Nodes[i], &r.standing[i]
+		old := st.AwaitsUpdate && len(n.Pods) > 0
+		switch {
+		case !member(r.s, n), r.undoing && (r.onlyKeeps(i) || !r.isReleased(i)):
+			return false, false
+		case byTemplate && old:
+			return true, true
 		default:
-			return st.UnderWay
+			return !r.isLeftOut(i) && (old || others == 0 && st.UnderWay), false
 		}
 	})
 }
 
-// blockedByDown reports those of some nodes that are not ready, and until when something waits for them.
-func (r *run) blockedByDown(what string, some func(i int) bool) {
+// blockedByDown reports the nodes that are not ready and that something waits for, and until when: always is whether it also waits for a node that is left out.
+func (r *run) blockedByDown(what string, of func(i int) (waits, always bool)) {
 	var names []string
-	nodes, counts := int32(0), false
+	nodes, ends := int32(0), false
 	for i := range r.s.Nodes {
-		if n := &r.s.Nodes[i]; !n.Ready && !r.standing[i].Available && some(i) {
-			counts = counts || !r.isLeftOut(i)
-			if nodes++; nodes <= mostNotReady {
-				names = append(names, n.Name+r.awayText(n))
-			}
+		n := &r.s.Nodes[i]
+		if n.Ready || r.standing[i].Available {
+			continue
+		}
+		waits, always := of(i)
+		if !waits {
+			continue
+		}
+		ends = ends || !always
+		if nodes++; nodes <= mostNotReady {
+			names = append(names, n.Name+r.awayText(n, always))
 		}
 	}
 	if nodes == 0 {
@@ -69,7 +78,7 @@ func (r *run) blockedByDown(what string, some func(i int) bool) {
 		list += fmt.Sprintf(" and %d more", nodes-mostNotReady)
 	}
 	switch {
-	case !counts:
+	case !ends:
 		remedy = " Make the nodes ready, or delete their Nodes."
 	case r.p.UnreachableAfter == nil:
 		remedy = " Make the nodes ready, or set spec.unreachableAfter, so that waves continue without nodes that are not ready for that long."
@@ -131,12 +140,12 @@ func (r *run) blockedByPods(active int) {
 
 // awayText says since when a node is not ready, and when the wave continues without it. That depends on how long this manager has measured, so it is rounded: small differences between the
 // clocks would change the status with each decision.
-func (r *run) awayText(n *rollout.Node) string {
+func (r *run) awayText(n *rollout.Node, always bool) string {
 	if n.Since == 0 {
 		return ""
 	}
 	text := "since " + moment(n.Since)
-	if limit := r.p.UnreachableAfter; limit != nil {
+	if limit := r.p.UnreachableAfter; limit != nil && !always {
 		if rest := *limit - r.out.Memory.down[n.Name].lasts; rest > 0 {
 			at := time.Unix(0, int64(r.s.Now.Add(rest))).Round(time.Second)
 			text += ", left out at " + moment(rollout.At(at))

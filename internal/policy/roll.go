@@ -58,9 +58,7 @@ func (r *run) settle() {
 	if r.returning && others > 0 {
 		r.blockedBySet("nodes may not return")
 	}
-	if others == 0 {
-		r.blockedEnd()
-	}
+	r.blockedEnd(others)
 	switch {
 	case others+absent == 0 && !staying:
 	case r.p.Suspend:
