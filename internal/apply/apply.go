@@ -116,10 +116,14 @@ func Denied(err error) bool {
 	return OfCreate(err) == Refused && !uncalled
 }
 
-// QuotaUsedUp reports whether err denies an object because a ResourceQuota has no room for it. A webhook that says the same does not count.
+// QuotaUsedUp reports whether err denies an object because a ResourceQuota has no room for it. A webhook or a policy that says the same does not count.
 func QuotaUsedUp(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Reason == metav1.StatusReasonForbidden && !denied(err) && strings.Contains(status.Status().Message, " is forbidden: exceeded quota: ")
+	if !errors.As(err, &status) || status.Status().Reason != metav1.StatusReasonForbidden || denied(err) {
+		return false
+	}
+	_, why, _ := strings.Cut(status.Status().Message, " is forbidden: ")
+	return strings.HasPrefix(why, "exceeded quota: ")
 }
 
 // uncalledWebhook matches the answers about webhooks that did not answer, or panicked (failedAdmission).

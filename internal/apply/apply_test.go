@@ -284,7 +284,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A webhook can use the words of the API server, but not be taken for a quota.
+// A webhook or a policy can use the words of the API server, but not be taken for a quota.
 func TestQuotaUsedUp(t *testing.T) {
 	for text, c := range map[string]struct {
 		err  error
@@ -295,6 +295,7 @@ func TestQuotaUsedUp(t *testing.T) {
 		"a policy of pod security":       {apierrors.NewForbidden(pods, "a", errors.New(`violates PodSecurity "restricted:latest"`)), false},
 		"a webhook says it with a code":  {apierrors.NewForbidden(pods, "a", errors.New(`admission webhook "w" denied the request`)), false},
 		"a webhook has the same message": {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Code: 403, Message: `admission webhook "w" denied the request: pods "a" is forbidden: exceeded quota: q`}}, false},
+		"a policy says it":               {apierrors.NewForbidden(pods, "a", errors.New("ValidatingAdmissionPolicy 'p' with binding 'b' denied request: it is forbidden: exceeded quota: q")), false},
 		"no answer":                      {errors.New(`pods "a" is forbidden: exceeded quota: q`), false},
 	} {
 		if got := QuotaUsedUp(fmt.Errorf("creating a pod: %w", c.err)); got != c.want {
