@@ -51,8 +51,21 @@ func Digests(h *clustercache.Resolved) []string {
 	return all
 }
 
-// Claims returns what quotas count of the pods of each revision of a history (policy.Input): their resources, and what decides which quotas count them.
+// Claims returns what quotas count of the pods of each revision of a history (policy.Input): their resources, and what decides which quotas count them. It computes that once, because a policy asks
+// for each node that a quota refuses.
 func Claims(h *clustercache.Resolved) func(revision int) string {
+	compute, known := claims(h), map[int]string{}
+	return func(revision int) string {
+		text, is := known[revision]
+		if !is {
+			text = compute(revision)
+			known[revision] = text
+		}
+		return text
+	}
+}
+
+func claims(h *clustercache.Resolved) func(revision int) string {
 	return func(revision int) string {
 		if revision >= len(h.Entries) {
 			return "" // a template that has no revision yet

@@ -51,6 +51,9 @@ func TestClaims(t *testing.T) {
 	if !slices.Equal(equal, []bool{true, true, false, false, false}) || claims(len(h.Entries)) == claims(0) {
 		t.Errorf("equal to the first one are %v", equal)
 	}
+	if n := testing.AllocsPerRun(10, func() { _ = claims(0) }); n > 0 {
+		t.Errorf("each call computes it again, with %g allocations", n)
+	}
 }
 
 // TestUpdatedByPolicy: the policy may limit the budget, the old Workload does not change, and a Snapshot keeps the revision that it updates to.
