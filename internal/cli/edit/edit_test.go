@@ -393,7 +393,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestUndoUnderAPolicy: it names the waves and the approvals of a rollout to an earlier revision, and not those of a return to the committed one.
+// TestUndoUnderAPolicy: it names the waves and the approvals of a rollout to an earlier revision, and not those of a return to the committed one, or of a policy that cannot be followed.
 func TestUndoUnderAPolicy(t *testing.T) {
 	const governs = `
 apiVersion: everynode.dev/v1alpha1
@@ -416,5 +416,10 @@ status:
 				t.Errorf("%s, committed %s:\n%s", line, committed, got)
 			}
 		}
+	}
+	invalid := strings.NewReplacer("COMMITTED", "plain-other", "spec:\n", "spec:\n  windows: [{schedule: 0 22 * *, duration: 1h}]\n").Replace(governs)
+	cluster := fakecluster.New(t, set(t, native), old, revisionOf(object, 2, "registry.example/plain:2"), fakecluster.Object(t, invalid))
+	if got := session(t, cluster, "undo plain"); strings.Contains(got, "rolls this out") {
+		t.Errorf("a policy that cannot be followed:\n%s", got)
 	}
 }

@@ -74,8 +74,8 @@ func (v *verb) undo(ctx context.Context, c *options.Clients, set *resolver.Set, 
 // warnWaves prints how the rollout policy of a set rolls out a revision: nodes return to the committed one at once, and get another one in waves, also if it is older.
 func (v *verb) warnWaves(ctx context.Context, c *options.Clients, set *resolver.Set, revision string) {
 	all, err := policies.Of(ctx, c, set)
-	if err != nil || len(all) != 1 {
-		return // the status of the set shows both
+	if err != nil || len(all) != 1 || len(all[0].Rules.Problems) > 0 {
+		return // the status of the set shows each of them
 	}
 	p := all[0]
 	st := p.Status(set)
