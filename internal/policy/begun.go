@@ -135,10 +135,10 @@ func (r *run) keepNeeded(i int, k place) {
 		r.charging = r.s.Charged()
 		s := *r.s
 		s.Nodes = slices.Clone(s.Nodes)
-		r.s = &s
+		r.s, r.needed = &s, s.Progress()
 	}
 	r.began[i], r.s.Nodes[i].Fit = k, rollout.MustRun
-	r.standing[i] = r.s.Progress()(i)
+	r.standing[i] = r.needed(i)
 	r.leaveOutDown(i)
 }
 

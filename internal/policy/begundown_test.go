@@ -3,6 +3,8 @@
 package policy_test
 
 import (
+	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -111,4 +113,21 @@ func TestANodeThatWasDownBeforeARollback(t *testing.T) {
 	w.want("a", v1alpha1.PhaseRolling, "remaining")
 	w.pass(time.Second)
 	w.want("cd", v1alpha1.PhaseRolling, "remaining")
+}
+
+// TestManyNodesThatGoDownBeforeTheirNewPod: a zone loses its nodes. The work for each of them does not grow with their number.
+func TestManyNodesThatGoDownBeforeTheirNewPod(t *testing.T) {
+	const limit = 100 << 20
+	w := newWorld(t, "")
+	w.pass(0)
+	for i := range 3000 {
+		w.s.Nodes = append(w.s.Nodes, rollout.Node{Name: fmt.Sprintf("n%04d", i), Fit: rollout.MayStay, Since: w.s.Now, Last: 1})
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	w.pass(time.Second)
+	runtime.ReadMemStats(&after)
+	if bytes := after.TotalAlloc - before.TotalAlloc; !blockedBy(w, "NodesNotReady") || bytes > limit {
+		t.Errorf("a decision allocates %d MiB; blocking %+v", bytes>>20, w.last.Blocking)
+	}
 }

@@ -162,6 +162,8 @@ type run struct {
 	standing []rollout.Progress
 	// serving and charging are computed from the Snapshot, if needed.
 	serving, charging func(i int) bool
+	// needed is the progress of the nodes that keepNeeded has changed.
+	needed func(i int) rollout.Progress
 	// restricts reports whether the decision gets the gate.
 	restricts bool
 	// returning reports whether nodes still lack the committed revision, which the template describes.
