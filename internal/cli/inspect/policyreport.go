@@ -58,7 +58,7 @@ func (r *PolicyReport) end(o Outcome) Outcome {
 	case o.State == Finished && !r.complete():
 		o.State, o.Why = Rolling, r.unfinished()
 	case o.State == Rolling && r.complete():
-		o.Why += fmt.Sprintf("; rolloutpolicy/%s has completed the rollout without them", r.Name)
+		o.Why += fmt.Sprintf("; rolloutpolicy/%s has completed the rollout, which does not wait for them", r.Name)
 	}
 	return o
 }
