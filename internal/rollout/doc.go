@@ -57,7 +57,7 @@
 // that the limits hold, except its first pod, which is of the revision Gate.Joining, the one that the policy has committed. What has begun continues. Of the nodes that
 // a partition can let go, those that the policy holds come last, so that the first wave may be any nodes. Gate.InFlight and Gate.Starts limit how many
 // updates start, of pods that are available or not; they widen nothing. A node that Gate.Absent names does not count in Gate.InFlight. With Gate.Creates they also limit the
-// creates of pods that have vanished without an update: a node beyond them gets the revision that Node.Last names. With OnDelete, users start every update, so a Gate holds
+// creates of pods that have vanished without an update: a node beyond them gets the revision that Node.Last names, and its pod waits for its turn like any other old one. With OnDelete, users start every update, so a Gate holds
 // only announcements: a pod on a held node says that its own revision is the newest, unless it has announced this very update before.
 //
 // # Hooks
@@ -155,6 +155,9 @@
 // change that was patched or announced is stuck when it can never come to its end (Pod.Stuck), or has not done so in time (Pod.StuckAt). The latter is a change for which
 // the agent of the node restarts containers: the manager does not know whether the node has one. The time does not run while the node is not ready, and
 // begins with RestartWithin when it is ready again.
+//
+// With Gate.Creates an arrived pod that is old gets an Unmark, not a Patch: the pod may be new, so no update has begun there, and it must wait for its turn. Where the
+// last write was refused it is patched.
 //
 // Where the table says Patch and the pod cannot be changed in place any more, it is recreated. That takes no further slot:
 // from the Mark or the Patch until its node runs the change and the gate is open, the pod counts as not ready, whatever its condition says. A pod gets one

@@ -16,6 +16,7 @@ type Gate struct {
 	// Starts is how many updates this plan may start; negative for no limit.
 	Starts int
 	// Creates reports whether the creation of a pod that has vanished counts as the start of an update, and gets the last revision of the node beyond InFlight and Starts.
+	// The gate of an old pod that its node runs is opened then before its update starts: such a create may have left it closed.
 	Creates bool
 	// NewestFirst starts updates on the nodes with the youngest pods first, instead of in the order of the set.
 	NewestFirst bool

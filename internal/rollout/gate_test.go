@@ -25,6 +25,8 @@ func (p *player) gate(words []string) error {
 			g.Joining = slices.IndexFunc(s.Revisions, func(r Revision) bool { return r.Name == value })
 		case key == "in-flight":
 			g.InFlight, err = strconv.Atoi(value)
+		case word == "creates":
+			g.Creates = true
 		case word == "newest-first":
 			g.NewestFirst = true
 		case key == "starts":
@@ -62,7 +64,9 @@ func gateViolations(s *Snapshot, p *Plan) (bad []string) {
 		}
 		n, gate := &s.Nodes[a.Node], s.Gate.Holds[a.Node]
 		begun, _ := d.progressOf(n)
-		changing := slices.ContainsFunc(n.Pods, func(p Pod) bool { return p.InPlace != InPlaceNone })
+		changing := slices.ContainsFunc(n.Pods, func(p Pod) bool {
+			return p.InPlace != InPlaceNone && (p.InPlace != InPlaceArrived || !s.Gate.Creates || n.Refusal != nil)
+		})
 		starting := !begun && !changing && s.Set.Strategy == RollingUpdate && (a.Reason == Recreating || a.Reason == Surging || a.Kind == Mark || a.Kind == Patch && !s.Set.ClosesGate())
 		vanished := s.Gate.Creates && a.Reason == Creating && a.Revision == s.Set.Update && d.inHistory(n.Last) && n.Last != s.Set.Update && s.Set.Strategy == RollingUpdate
 		if starting || vanished {

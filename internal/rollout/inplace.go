@@ -61,7 +61,7 @@ func (d *decision) proceed(t *nodeContext) (acts bool, waits VerdictKind) {
 	switch {
 	case p == nil || p.InPlace == InPlaceNone || p == t.restored: // one write for a pod in one plan
 		return false, notHeld
-	case p.Revision != d.in.Set.Update && d.in.Set.Strategy == RollingUpdate && t.hold == notHeld:
+	case p.Revision != d.in.Set.Update && d.in.Set.Strategy == RollingUpdate && t.hold == notHeld && !d.opensFirst(t, p):
 		return d.supersede(t, p)
 	case d.stuck(t, p):
 		return d.giveUp(t, p)
@@ -74,6 +74,12 @@ func (d *decision) proceed(t *nodeContext) (acts bool, waits VerdictKind) {
 		d.queue.repair(t.act(Unmark, p, FinishingInPlace))
 		return true, notHeld
 	}
+}
+
+// opensFirst reports whether the gate of an old pod is opened before its update starts. A new pod has a closed gate, too: no update has begun there, and the pace
+// of the policy says when it does.
+func (d *decision) opensFirst(t *nodeContext, p *Pod) bool {
+	return d.in.Gate != nil && d.in.Gate.Creates && p.InPlace == InPlaceArrived && t.node.Refusal == nil
 }
 
 // subject is the pod of a node that a change in place can be about.
