@@ -34,6 +34,8 @@ export default {
       md.renderer.rules.code_inline = (...of) => inline(...of).replace("<code", "<code v-pre");
       md.renderer.rules.fence = (tokens, at, ...rest) =>
         tokens[at].info.trim() === "mermaid" ? `<Mermaid code="${encodeURIComponent(tokens[at].content)}" />` : fence(tokens, at, ...rest);
+      // A block that is indented looks like a fenced one, and scrolls like that.
+      md.renderer.rules.code_block = fence;
     },
   },
   vite: {

@@ -23,12 +23,20 @@ export function slug(heading) {
 // prose calls a function with each part of a page that is neither in a code block nor between backticks, and returns the page with the answers in place.
 export function prose(text, change) {
   let fence = "";
+  // A block of code is indented after an empty line, unless that is in a list.
+  let code = false;
+  let empty = true;
+  let list = false;
   return text
     .split("\n")
     .map((line, at) => {
       const mark = /^\s*(```+|~~~+)/.exec(line)?.[1];
       if (mark && (!fence || mark.startsWith(fence))) fence = fence ? "" : mark;
       if (mark || fence) return line;
+      code = line.trim() ? /^(\t| {4})/.test(line) && !list && (empty || code) : code;
+      empty = !line.trim();
+      if (/^\S/.test(line)) list = /^([-*+]|\d+[.)])\s/.test(line);
+      if (code) return line;
       return line
         .split(/(`+[^`]+`+)/)
         .map((part, n) => (n % 2 ? part : change(part, at + 1)))

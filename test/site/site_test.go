@@ -32,7 +32,7 @@ func newRepository(t *testing.T) repository {
 	r := repository{t, t.TempDir()}
 	r.git("init", "-q")
 	r.write("docs/README.md", "# Documentation\n\n## Start\n\n- [How it works](how.md)\n- [The project](../README.md)\n")
-	r.write("docs/how.md", "# How it works\n\n## What a node's `agent` does\n\nText with <NAME> and `{{name}}` and {{name}}.\n")
+	r.write("docs/how.md", "# How it works\n\n## What a node's `agent` does\n\nText with <NAME> and `{{name}}` and {{name}}.\n\n    run {{command}}\n")
 	r.write("README.md", "# The project\n\n[How the agent works](docs/how.md#what-a-nodes-agent-does), [a file](config/.hidden.yaml), [a directory](config).\n")
 	r.write("config/.hidden.yaml", "text: \"```\"\n")
 	return r
@@ -138,7 +138,8 @@ func TestVersions(t *testing.T) {
 		return fmt.Sprintf(`((e) => !!document.querySelector("#app")._vnode && (e.value = %q, e.dispatchEvent(new Event("change")), true))(document.querySelector("select.versions"))`, version)
 	}
 	b.Does("a version", visits(url, at("v0.10.0/"), heading("Documentation"), `[...document.querySelectorAll("select.versions option")].map((o) => o.innerText).join() === "v0.10.0,v0.9.0,next"`)...)
-	b.Does("a version", visits(url+"v0.9.0/how.html", heading("How it works"), `document.body.innerText.includes("Text with <NAME> and {{name}} and {{name}}.")`)...)
+	b.Does("a version", visits(url+"v0.9.0/how.html", heading("How it works"), `document.body.innerText.includes("Text with <NAME> and {{name}} and {{name}}.")`,
+		`document.querySelector("div[class*=language-] pre")?.innerText.includes("run {{command}}")`)...)
 	b.Does("another version", untils(choose("next"), at("next/how.html"), heading("How it works today"))...)
 	b.Does("a version", visits(url+"v0.10.0/new.html", heading("New in this version"))...)
 	b.Does("another version", untils(choose("v0.9.0"), at("v0.9.0/"), heading("Documentation"))...)
