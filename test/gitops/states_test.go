@@ -29,9 +29,9 @@ func begin() rollout.Time {
 // state is a moment in the life of a set with three nodes.
 type state struct {
 	name string
-	// update is the strategy of the set, as JSON; advanced is whether only an Advanced DaemonSet has it.
-	update   string
-	advanced bool
+	// update is the strategy of the set, as JSON; advanced is whether only an Advanced DaemonSet has it, and native whether only a DaemonSet of apps/v1 has.
+	update           string
+	advanced, native bool
 	// pods are those of the three nodes: see podOf.
 	pods [3]string
 	// changed is whether the template was changed after the manager has looked; unseen whether it has never looked.
@@ -96,6 +96,8 @@ func states() []state {
 		{name: "policy: the revision has failed, and is undone", update: rolling, pods: [3]string{"old", "old", "old"}, undone: true, governed: governed(v1alpha1.PhaseFailed, false)},
 		{name: "policy: the revision was rejected", update: rolling, pods: [3]string{"old", "old", "old"}, holds: rollout.WaitRejected, governed: governed(v1alpha1.PhaseRejected, false)},
 		{name: "policy: deleted in the middle", update: rolling, pods: [3]string{"new", "old", "old"}, holds: rollout.WaitPolicy, governed: governed(v1alpha1.PhaseStalled, false)},
+		{name: "policy next to kube-controller-manager, so `OnDelete`: a wave soaks", update: onDelete, native: true, pods: [3]string{"new", "old", "old"}, governed: governed(v1alpha1.PhaseSoaking, false)},
+		{name: "policy next to kube-controller-manager, so `OnDelete`: waits for an approval", update: onDelete, native: true, pods: [3]string{"new", "old", "old"}, governed: governed(v1alpha1.PhaseWaitingForApproval, false)},
 		{name: "being deleted", update: rolling, pods: [3]string{"new", "new", "new"}, deleted: true},
 	}
 }
