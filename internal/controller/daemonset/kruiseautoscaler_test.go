@@ -14,7 +14,7 @@ import (
 func (a *advanced) autoscalerMarks() (values map[string]int, uids map[types.UID]bool) {
 	values, uids = map[string]int{}, map[types.UID]bool{}
 	for _, p := range a.pods {
-		value, has := p.Annotations[everynode.AutoscalerDaemonPod]
+		value, has := p.Annotations[daemonPod]
 		if !has {
 			value = "none"
 		}
@@ -29,6 +29,9 @@ func (a *advanced) revisionCount() int {
 	return len(owned)
 }
 
+// daemonPod is the annotation that the documentation of cluster-autoscaler names.
+const daemonPod = "cluster-autoscaler.kubernetes.io/daemonset-pod"
+
 // TestPodsAreMarkedForAutoscalers: new pods are; that is no part of the revision, so neither turning it off nor a pod from before, as one of OpenKruise's,
 // leads to a restart, and a change in place keeps the mark.
 func TestPodsAreMarkedForAutoscalers(t *testing.T) {
@@ -40,7 +43,7 @@ func TestPodsAreMarkedForAutoscalers(t *testing.T) {
 		t.Fatalf("new pods have %v, and there are %d revisions", values, a.revisionCount())
 	}
 	for _, p := range a.pods { // one pod is from another manager
-		delete(p.Annotations, everynode.AutoscalerDaemonPod)
+		delete(p.Annotations, daemonPod)
 		a.changed(p)
 		break
 	}
@@ -75,10 +78,10 @@ func TestPodsAreMarkedForAutoscalers(t *testing.T) {
 func TestTheTemplateDecidesAboutTheMark(t *testing.T) {
 	a := newAdvanced(t, 1, standard)
 	a.change(func(spec map[string]any) {
-		spec["template"].(map[string]any)["metadata"].(map[string]any)["annotations"] = map[string]any{everynode.AutoscalerDaemonPod: "false", "mine": "yes"}
+		spec["template"].(map[string]any)["metadata"].(map[string]any)["annotations"] = map[string]any{daemonPod: "false", "mine": "yes"}
 	})
 	a.settle()
-	if p := a.only(); p.Annotations[everynode.AutoscalerDaemonPod] != "false" || p.Annotations["mine"] != "yes" {
+	if p := a.only(); p.Annotations[daemonPod] != "false" || p.Annotations["mine"] != "yes" {
 		t.Errorf("the pod has %v", p.Annotations)
 	}
 }
