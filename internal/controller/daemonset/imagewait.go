@@ -4,7 +4,6 @@ package daemonset
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +59,12 @@ func (p *pass) recordUnlisted(s *rollout.Snapshot, nodes []string) {
 
 // endless reports whether a node waits of which no end is known.
 func endless(s *rollout.Snapshot) bool {
-	return slices.ContainsFunc(s.Nodes, func(n rollout.Node) bool { return n.ImageWait && n.ImageUntil == 0 })
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.ImageWait && n.ImageUntil == 0 && !s.Gate.Halts(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // nodesNamed lists the first of some nodes, and the number of the others.

@@ -190,9 +190,6 @@ func (p *pass) look(ctx context.Context, h *clustercache.Resolved, s *rollout.Sn
 	if wait && (asked && p.d.Predownload || in.InPlace != nil && p.waitsInPlace(read)) {
 		p.recordUnlisted(s, in.Wait(p.c.PullJobs.Look)) // before it is ready that knows of no image, so every node waits
 		p.state.pulls.ordered(in)
-		if endless(s) {
-			a.again = endlessRetry
-		}
 	}
 	if !read {
 		if !in.Off { // else there may be jobs of an earlier roll, which harm nothing until the next pass
@@ -207,11 +204,15 @@ func (p *pass) look(ctx context.Context, h *clustercache.Resolved, s *rollout.Sn
 
 // predownload creates the jobs that a rollout needs, and deletes those that it no longer needs. If it fails, the rest of the pass continues.
 func (p *pass) predownload(ctx context.Context, h *clustercache.Resolved, a *lookahead, plan *rollout.Plan) {
-	if a.s.Set.Update != a.update { // a policy has nodes return to another revision, and these wait for nothing
+	returns := a.s.Set.Update != a.update
+	if returns { // a policy has nodes return to another revision, and these wait for nothing
 		*a = p.look(ctx, h, a.s, false)
 	}
 	if a.in == nil || p.ending != nil {
 		return
+	}
+	if !returns && endless(a.s) {
+		a.again = endlessRetry
 	}
 	out := predownload.Decide(a.in)
 	p.serve(a.in, &out, plan)

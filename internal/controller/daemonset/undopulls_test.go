@@ -138,5 +138,10 @@ func TestNothingPullsTheFailedRevisionAfterItsUndo(t *testing.T) {
 		if marks := w.marks(); len(j.all)+len(marks) > 0 {
 			t.Errorf("waits %s: the nodes have returned, and there are the jobs %v and the marks %v", waits, slices.Collect(maps.Keys(j.all)), marks)
 		}
+		// A node may still lack the image of the failed revision, and nothing pulls that any more.
+		delete(j.there, "n4")
+		if again, err := w.c.Reconcile(t.Context(), w.key); err != nil || again != 0 {
+			t.Errorf("waits %s: the nodes have returned, and the set comes back after %v: %v", waits, again, err)
+		}
 	}
 }
