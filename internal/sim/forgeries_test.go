@@ -92,9 +92,9 @@ func (s *sim) markOps(ops []op) []op {
 	return ops
 }
 
-// acceptMarks takes the marks of strangers for those of a manager, where there is no status of the policy: that was deleted and made anew, or its status was lost. If all pods are of the newest
-// revision, nothing distinguishes a mark of that from the one that a manager writes when a rollout is complete. And a mark of another revision holds the newest one; as the status
-// names it from then on, it is the committed one, whoever wrote it.
+// acceptMarks treats the marks of strangers like those of a manager, where there is no status of the policy: the policy was deleted and created again, or its status was lost. If all pods are of the newest
+// revision, nothing distinguishes its mark from the one that a manager writes when a rollout is complete. A mark of another revision holds the newest one: the status then names that other revision, so it is
+// the committed one, no matter who wrote the mark.
 func (s *sim) acceptMarks(k known) {
 	target, elsewhere := k.target(), k.elsewhere()
 	for _, r := range k.revisions {

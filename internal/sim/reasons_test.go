@@ -124,7 +124,7 @@ func (p *provider) fairAlerts() *op {
 	}}
 }
 
-// nextAlerts is when the provider says again that no alert is firing, if the manager does not know that: it forgets what it was told while it does not ask. Zero for never.
+// nextAlerts is when the provider says again that no alert is firing, if the manager does not know that: it forgets the answers while it does not ask. Zero for never.
 func (p *provider) nextAlerts(of *v1alpha1.RolloutPolicy) (at time.Time) {
 	i := p.alertsQuestion()
 	if i >= 0 && p.m.s.alerted < alertRepeats && slices.ContainsFunc(p.m.reported(of), func(st v1alpha1.SetStatus) bool {
