@@ -162,14 +162,14 @@ func (r *run) early(a *v1alpha1.RolloutApproval) bool {
 	}
 	tolerance, start := sameMoment, r.start()
 	if start != r.s.Revisions[r.template].Created {
-		tolerance = clocksDiffer
+		tolerance = ClocksDiffer
 	}
 	return rollout.At(a.CreationTimestamp.Time).Add(tolerance) < start
 }
 
-// clocksDiffer is how much the clocks of the manager and of the API server may differ. It is the tolerance where the manager's clock says when a rollout began: that of a revision which the history had
+// ClocksDiffer is how much the clocks of the manager and of the API server may differ. It is the tolerance where the manager's clock says when a rollout began: that of a revision which the history had
 // before, so an earlier decision about it is void already, unless no manager was active.
-const clocksDiffer = time.Minute
+const ClocksDiffer = time.Minute
 
 // start is when the rollout began; 0 if that is not known. The manager's clock wrote that time, and that of the API server those of decisions and revisions. So if the revision is the
 // newest one, the rollout began with it, and the difference between the clocks does not matter. A time in the future was written before a clock was set back.

@@ -267,7 +267,7 @@ func mutants() []mutant {
 		{"a retry begins before its state is stored", "approval.go", "if r.stored(a) {", "if r.s != nil {"},
 		{"an approval from before the rollout counts", "approval.go", "&& !r.atRest() && !r.early(a) {", "&& !r.atRest() {"},
 		{"a rejection from before the rollout does not count", "approval.go", "if holds(a) || r.atRest() {", "if r.atRest() {"},
-		{"an approval of a rollback is void because the clocks differ", "approval.go", "tolerance = clocksDiffer", "tolerance = sameMoment"},
+		{"an approval of a rollback is void because the clocks differ", "approval.go", "tolerance = ClocksDiffer", "tolerance = sameMoment"},
 		{"the clock of the manager decides which approval is early", "approval.go", "began = rollout.Earlier(began, created)", "_ = created"},
 		{"an approval from before the template returned counts", "approval.go", "|| r.s.Revisions[i].Created <= created)", "|| r.s.Revisions[i].Created <= created || r.s != nil)"},
 		{"no approval counts after a clock was set back", "approval.go", "if began > r.s.Now {", "if began > r.s.Now && r.s == nil {"},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -273,15 +272,12 @@ func (s *situation) another(a *v1alpha1.RolloutApproval) bool {
 
 // valid reports whether the manager counts a decision for the active attempt. A rejection applies to all attempts. Any other decision is not older than the rollout, apart from clocks that differ.
 func (s *situation) valid(a *v1alpha1.RolloutApproval) bool {
-	if began := s.status.StartedAt; began != nil && a.CreationTimestamp.Add(clocksDiffer).Before(began.Time) && a.Spec.Decision != v1alpha1.Reject {
+	if began := s.status.StartedAt; began != nil && a.CreationTimestamp.Add(policy.ClocksDiffer).Before(began.Time) && a.Spec.Decision != v1alpha1.Reject {
 		return false
 	}
 	return a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == s.status.TargetNumber &&
 		(a.Spec.Decision == v1alpha1.Reject || max(a.Status.Attempt, 1) == max(s.status.Attempt, 1))
 }
-
-// clocksDiffer is how much the clocks of the manager and of the API server may differ.
-const clocksDiffer = time.Minute
 
 // by names the user of a decision.
 func by(a *v1alpha1.RolloutApproval) string {
