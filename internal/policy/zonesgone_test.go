@@ -65,15 +65,22 @@ func TestAZoneThatIsGone(t *testing.T) {
 	w.want("gh", v1alpha1.PhaseRolling, "all")
 }
 
-// TestAZoneOfWhichAllNodesAreReplaced: nodes that take the places of others in a zone get the revision in its turn, and if it works there, the next zone begins.
-func TestAZoneOfWhichAllNodesAreReplaced(t *testing.T) {
-	w := inZones(t, "")
+// withoutZone2 is a world of inZones in which the second zone vanishes after its update.
+func withoutZone2(t *testing.T, spec string) *world {
+	t.Helper()
+	w := inZones(t, spec)
 	w.pass(0)
 	w.want("ab", v1alpha1.PhaseRolling, "remaining")
 	w.pass(time.Second)
 	w.want("cd", v1alpha1.PhaseRolling, "remaining")
 	w.pass(time.Second)
 	w.vanish("cd")
+	return w
+}
+
+// TestAZoneOfWhichAllNodesAreReplaced: nodes that take the places of others in a zone get the revision in its turn, and if it works there, the next zone begins.
+func TestAZoneOfWhichAllNodesAreReplaced(t *testing.T) {
+	w := withoutZone2(t, "")
 	for _, name := range []string{"k", "l"} {
 		w.join(name, w.s.Now, 0)
 		w.labels[name] = map[string]string{"zone": "2"}
@@ -145,13 +152,7 @@ func TestAZoneOfNodesThatJoinedAndAreLeftOut(t *testing.T) {
 
 // TestAReplacedZoneOnWhichThePodNeverWorks: the revision works on none of the nodes that took the places of a zone that is gone, so it may be why that is gone, although such nodes do not hold a wave.
 func TestAReplacedZoneOnWhichThePodNeverWorks(t *testing.T) {
-	w := inZones(t, "failure: {nodeDeadline: 1m, maxFailedNodes: 0, action: Pause}\n")
-	w.pass(0)
-	w.want("ab", v1alpha1.PhaseRolling, "remaining")
-	w.pass(time.Second)
-	w.want("cd", v1alpha1.PhaseRolling, "remaining")
-	w.pass(time.Second)
-	w.vanish("cd")
+	w := withoutZone2(t, "failure: {nodeDeadline: 1m, maxFailedNodes: 0, action: Pause}\n")
 	w.join("k", w.s.Now.Add(time.Second), 1)
 	w.labels["k"] = map[string]string{"zone": "2"}
 	w.node("k").Pods = nil
@@ -167,13 +168,7 @@ func TestAReplacedZoneOnWhichThePodNeverWorks(t *testing.T) {
 
 // TestAZoneThatIsScaledDown: that the revision works in an earlier zone does not show why a zone is gone, and the sentence does not deny that it works there.
 func TestAZoneThatIsScaledDown(t *testing.T) {
-	w := inZones(t, "")
-	w.pass(0)
-	w.want("ab", v1alpha1.PhaseRolling, "remaining")
-	w.pass(time.Second)
-	w.want("cd", v1alpha1.PhaseRolling, "remaining")
-	w.pass(time.Second)
-	w.vanish("cd")
+	w := withoutZone2(t, "")
 	w.pass(time.Minute)
 	w.want("", v1alpha1.PhaseStalled, "remaining")
 	want := "The update had begun on nodes of the wave remaining with the label zone=2, and none of these is left. The revision may be the reason, also if it works on nodes with another label: " +
