@@ -234,6 +234,26 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+// TestWarningsThatThePolicyHas: an event whose message the lines about the policy have is not printed again; others are.
+func TestWarningsThatThePolicyHas(t *testing.T) {
+	const has, other = "The wave canary is complete and is being observed for 30m0s.", "Another warning."
+	objects := governed(t, policySpec+policyStatus)
+	for name, message := range map[string]string{"has": has, "other": other} {
+		objects = append(objects, &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Type: corev1.EventTypeWarning, Reason: "Warned", Message: message,
+			LastTimestamp: metav1.NewTime(fakecluster.Now()), InvolvedObject: corev1.ObjectReference{UID: fakecluster.Roll{Name: "agent", Advanced: true}.UID()},
+		})
+	}
+	cluster := fakecluster.New(t, objects...)
+	if err := cluster.Run(t, status.New, "agent"); err != nil {
+		t.Fatal(err)
+	}
+	out := cluster.Out.String()
+	if strings.Count(out, has) != 1 || strings.Count(out, other) != 1 {
+		t.Errorf("the screen repeats what the policy says, or leaves another warning out:\n%s", out)
+	}
+}
+
 func TestWrongFlags(t *testing.T) {
 	for line, want := range map[string]string{
 		"agent --timeout 5m":                "--timeout limits how long --exit-status waits: use both",
