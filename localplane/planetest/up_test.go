@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -107,7 +109,14 @@ func TestUpKilledAndStartedAgain(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(raw), fmt.Sprint(second.cmd.Process.Pid)) {
 		t.Errorf("a second up: %v, %s", err, raw)
 	}
-	if raw, err := exec.Command(program(t), "kubectl", "--dir", dir, "get", "nodes", "-o", "name").CombinedOutput(); err != nil || !strings.Contains(string(raw), "node/node-0001") {
+	// The kubectl of the machine, of any version, is not used.
+	path := t.TempDir()
+	if err := os.WriteFile(filepath.Join(path, "kubectl"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	kubectl := exec.Command(program(t), "kubectl", "--dir", dir, "get", "nodes", "-o", "name")
+	kubectl.Env = append(os.Environ(), "PATH="+path)
+	if raw, err := kubectl.CombinedOutput(); err != nil || !strings.Contains(string(raw), "node/node-0001") {
 		t.Errorf("kubectl: %v, %s", err, raw)
 	}
 	began := time.Now()

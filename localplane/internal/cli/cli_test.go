@@ -4,7 +4,6 @@ package cli
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -173,20 +172,4 @@ func TestEveryVerbHasTheDir(t *testing.T) {
 		}
 	}
 	walk(root)
-}
-
-// A script on the PATH with the name kubectl may call localplane kubectl: it gets the one that is built in, and not itself again.
-func TestKubectlDoesNotCallItself(t *testing.T) {
-	dir := t.TempDir()
-	script := filepath.Join(dir, kubectl)
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec localplane kubectl \"$@\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir)
-	if path, _, err := kubectlProgram(false); err != nil || path != script {
-		t.Errorf("the program of the machine is %s, %v", path, err)
-	}
-	if path, argv, err := kubectlProgram(true); err != nil || path == script || len(argv) != 3 {
-		t.Errorf("called by itself it is %s %q, %v", path, argv, err)
-	}
 }

@@ -5,7 +5,6 @@ package cli
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 
@@ -20,9 +19,9 @@ const kubectl = "kubectl"
 func (a *app) kubectlCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kubectl [--dir DIR] ARGS…",
-		Short: "Run kubectl against the plane: the machine's own, or else the one that is built in",
+		Short: "Run the kubectl that is built in against the plane",
 		Long: `Runs kubectl with KUBECONFIG set to the plane's. Everything after kubectl is kubectl's own, except a --dir that comes first.
-If the machine has a kubectl it is used, else the one that is built in.`,
+It is the one of the Kubernetes version that the plane is built from, also if the machine has another kubectl.`,
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.kubectl(a.takeDir(args))
@@ -45,34 +44,19 @@ func (a *app) takeDir(args []string) []string {
 	return args
 }
 
-// kubectl replaces this process by kubectl, which then handles signals and terminal, and sets the exit code.
+// kubectl replaces this process by this program as kubectl, which then handles signals and terminal, and sets the exit code.
 func (a *app) kubectl(args []string) error {
 	plane, err := localplane.Attach(a.dir)
 	if err != nil {
 		return err
 	}
-	path, argv, err := kubectlProgram(os.Getenv(insideKubectl) != "")
-	if err != nil {
-		return err
-	}
-	env := append(os.Environ(), "KUBECONFIG="+plane.Kubeconfig(), insideKubectl+"=true")
-	if err := syscall.Exec(path, append(argv, args...), env); err != nil {
-		return fmt.Errorf("running %s: %w", path, err)
-	}
-	return nil
-}
-
-// insideKubectl is set in the environment of the machine's kubectl, which may be a script that calls this program.
-const insideKubectl = "EVERYNODE_INSIDE_KUBECTL"
-
-// kubectlProgram returns the machine's kubectl, or this program as kubectl, also for a script that would call itself.
-func kubectlProgram(inside bool) (path string, argv []string, err error) {
-	if path, err := exec.LookPath(kubectl); err == nil && !inside {
-		return path, []string{kubectl}, nil
-	}
 	self, err := os.Executable()
 	if err != nil {
-		return "", nil, fmt.Errorf("finding this program: %w", err)
+		return fmt.Errorf("finding this program: %w", err)
 	}
-	return self, []string{self, component.RunVerb, kubectl}, nil
+	env := append(os.Environ(), "KUBECONFIG="+plane.Kubeconfig())
+	if err := syscall.Exec(self, append([]string{self, component.RunVerb, kubectl}, args...), env); err != nil {
+		return fmt.Errorf("running %s: %w", self, err)
+	}
+	return nil
 }
