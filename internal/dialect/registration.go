@@ -35,6 +35,8 @@ type Setting struct {
 	MayWrite  func() bool
 	// NoResize reports whether a change of the resources of containers recreates the pod.
 	NoResize bool
+	// MayHold reports whether sets of a namespace may hold nodes that come back (Workload.ComeBackFirst). It is nil for who does not know.
+	MayHold func(namespace string) bool
 }
 
 // Peer is a manager of another project that does the work of a dialect where it runs.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -243,7 +244,10 @@ func (l *leader) build(o *options, cfg *rest.Config, events record.EventRecorder
 		if r.Name == dialects.Kruise && len(o.definitions.missing) == 0 {
 			l.pulls, err = newPulls(l, o, cfg, mayWrite)
 		}
-		return dialect.Setting{Namespace: o.namespace, MayWrite: mayWrite, NoResize: !o.gates.Enabled(features.InPlaceWorkloadVerticalScaling)}
+		return dialect.Setting{
+			Namespace: o.namespace, MayWrite: mayWrite, NoResize: !o.gates.Enabled(features.InPlaceWorkloadVerticalScaling),
+			MayHold: func(namespace string) bool { return slices.Contains(o.comeBackFirstNamespaces, namespace) },
+		}
 	})
 	return all, err
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
+	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/dialect/native"
@@ -215,6 +216,29 @@ func TestProblems(t *testing.T) {
 		if reason := w.Problems[0].Reason; (reason == base.ReasonInvalidSpec) != e.fatal {
 			t.Errorf("%s has the reason %s (fatal: %v)", e.want, reason, e.fatal)
 		}
+	}
+}
+
+// TestWhereSetsMayComeBackFirst: a set that asks in a namespace for which the manager has no permission is warned.
+func TestWhereSetsMayComeBackFirst(t *testing.T) {
+	obj := tolerating(t, `everynode.dev/come-back-first-seconds: "9"`)
+	set("metadata.namespace", "here")(obj)
+	for namespace, want := range map[string]string{
+		"here":  "",
+		"there": "Annotation everynode.dev/come-back-first-seconds has no effect in namespace here: an administrator allows it with the flag --come-back-first-namespaces of the manager, or the value manager.comeBackFirstNamespaces of the chart.",
+	} {
+		r := kruise.Registration()
+		w := r.New(dialect.Setting{MayHold: func(name string) bool { return name == namespace }}).Source.Digest(obj)
+		got := ""
+		for _, p := range w.Problems {
+			got += p.Message
+		}
+		if got != want {
+			t.Errorf("only sets of namespace %s may ask: got %q, want %q", namespace, got, want)
+		}
+	}
+	if w := kruise.Registration().New(dialect.Setting{}).Source.Digest(obj); len(w.Problems) > 0 {
+		t.Errorf("who does not know: %+v", w.Problems)
 	}
 }
 

@@ -28,7 +28,7 @@ func Registration() dialect.Registration {
 func newDialect(s dialect.Setting) dialect.Dialect {
 	gvk := schema.GroupVersionKind{Group: kruise.Group, Version: kruise.VersionStored, Kind: kruise.Kind}
 	d := dialect.Dialect{
-		Source: dialect.Source{Dialect: Name, Resource: gvk.GroupVersion().WithResource(kruise.Resource), Kind: gvk.Kind, Digest: Digest},
+		Source: dialect.Source{Dialect: Name, Resource: gvk.GroupVersion().WithResource(kruise.Resource), Kind: gvk.Kind, Digest: digestFor(s.MayHold)},
 		GVK:    gvk, StatusPatch: Report, Edits: Edits{}, InPlace: InPlaceWithResize, MayWrite: s.MayWrite, Texts: base.Texts(),
 	}
 	if s.NoResize {
