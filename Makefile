@@ -312,7 +312,7 @@ HELM_VERSION := v4.2.3
 bin/helm:
 	@$(STEP) 'build bin/helm (about 2 minutes the first time, on two cores)' env GOBIN=$(BIN) hack/build install helm.sh/helm/v4/cmd/helm@$(HELM_VERSION)
 
-# cosign verifies what publish has signed in the suite release, if it is there.
+# cosign itself verifies in the suite release what publish has signed.
 COSIGN_VERSION := v3.1.3
 
 bin/cosign:
