@@ -92,12 +92,26 @@ func (p *installation) notInstalled(ctx context.Context) []Finding {
 	_, err := p.c.Kubernetes.AppsV1().Deployments(p.namespace).Get(ctx, managerName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return []Finding{ok("there is no manager in namespace %s", p.namespace)}
+		return []Finding{p.activeAnywhere(ctx)}
 	case err != nil:
 		return []Finding{unreadable(err, options.Request{Verb: "get", Resource: schema.GroupResource{Group: "apps", Resource: "deployments"}, Namespace: p.namespace, Name: managerName})}
 	default:
 		return []Finding{warning("kubectl everynode doctor", "Everynode is installed in namespace %s already", p.namespace)}
 	}
+}
+
+// activeAnywhere looks for a manager of another namespace, or one that is not a Deployment of this cluster, by the leases that have its name.
+func (p *installation) activeAnywhere(ctx context.Context) Finding {
+	leases, err := p.c.Kubernetes.CoordinationV1().Leases(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + managerName})
+	if err != nil {
+		return unreadable(err, options.Request{Verb: "list", Resource: schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}})
+	}
+	for i := range leases.Items {
+		if l := &leases.Items[i]; l.Name == managerName && held(l, p.o.Now()) {
+			return warning("kubectl everynode doctor --manager-namespace "+l.Namespace, "a manager is active already: it holds the lease %s/%s", l.Namespace, l.Name)
+		}
+	}
+	return ok("there is no manager")
 }
 
 // nativeController reports, from the flags of kube-controller-manager, whether its DaemonSet controller is on.

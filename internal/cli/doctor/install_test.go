@@ -4,6 +4,7 @@ package doctor_test
 
 import (
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -63,6 +64,7 @@ func TestBeforeInstall(t *testing.T) {
 	}{
 		"install-managed":    {},
 		"install-native-on":  {objects: []runtime.Object{controllerManager("kcm-1", "--controllers=*,bootstrapsigner")}},
+		"install-elsewhere":  {objects: []runtime.Object{lease("past", "everynode-manager", "b", fakecluster.Now().Add(-time.Hour)), lease("here", "everynode-manager", "a", fakecluster.Now())}},
 		"install-native-off": {objects: []runtime.Object{controllerManager("kcm-1", off), controllerManager("kcm-2", off)}},
 		"install-mixed":      {objects: []runtime.Object{controllerManager("kcm-1", off), controllerManager("kcm-2")}, want: first},
 		"install-kruise":     {objects: []runtime.Object{foreignDefinition()}},
