@@ -178,6 +178,7 @@ bin/publish: hack/tools/go.mod hack/tools/go.sum $(wildcard hack/tools/publish/*
 .PHONY: release-begin
 release-begin:
 	@hack/release $(VERSION)
+	@hack/records
 	@rm -rf dist
 
 .PHONY: clean

@@ -24,7 +24,7 @@ func tree(t *testing.T) string {
 	if err := os.Mkdir(filepath.Join(dir, "hack"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, script := range []string{"step", "verify-clean", "fuzz", "vulns", "build", "kubernetes", "mutants", "test"} {
+	for _, script := range []string{"step", "verify-clean", "fuzz", "vulns", "build", "kubernetes", "mutants", "test", "records"} {
 		raw, err := os.ReadFile(script)
 		if err != nil {
 			t.Fatal(err)
@@ -252,3 +252,45 @@ go test -cover -coverprofile "$PWD/profile" ./internal/rollout/... || exit
 echo "      KILLED INVERT_LOGICAL at $FILE:3:4"
 [ "$FILE" = short.go ] || echo 'Mutation testing completed in 1 second'
 `
+
+// TestRecords: a release claims no version of Kubernetes on which its product was not tested.
+func TestRecords(t *testing.T) {
+	dir := tree(t)
+	record := func() {
+		head, err := try(dir, "git", "rev-parse", "--short=8", "HEAD")
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, dir, "hack/minors", "# a comment\nv1.37.1 2026-01-02 test "+head+"v1.36.3 2026-01-02 test-minor "+head)
+		commit(t, dir)
+	}
+	change := func(name string) {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		put(t, dir, name, "another text\n")
+		commit(t, dir)
+	}
+	change("internal/a.go")
+	record()
+	for _, name := range []string{"docs/a.md", "internal/a_test.go", "internal/testdata/a.txt"} {
+		change(name)
+		run(t, dir, "hack/records")
+	}
+	for _, name := range []string{"internal/b.go", "charts/everynode/values.yaml", "go.mod"} {
+		change(name)
+		out, err := try(dir, "hack/records")
+		if err == nil || !strings.Contains(out, "v1.37.1: the product has changed since") || !strings.Contains(out, "make test SUITE=minor KUBE_MINOR=1.36, and record it") {
+			t.Errorf("after %s: %v, %s", name, err, out)
+		}
+		if out, err := try(dir, "env", "RECORDS=old", "hack/records"); err != nil || !strings.Contains(out, "v1.36.3: the product has changed since") {
+			t.Errorf("after %s, with RECORDS=old: %v, %s", name, err, out)
+		}
+		record()
+		run(t, dir, "hack/records")
+	}
+	put(t, dir, "hack/minors", "v1.37.1 2026-01-02 test 12345678\n")
+	if out, err := try(dir, "hack/records"); err == nil || !strings.Contains(out, "12345678 is not in this clone") {
+		t.Errorf("an unknown commit: %v, %s", err, out)
+	}
+}
