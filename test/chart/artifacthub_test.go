@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,26 @@ func TestArtifactHub(t *testing.T) {
 		if short, found := strings.CutPrefix(name, hub); !found || !slices.Contains([]string{"license", "category", "operator", "prerelease", "crds", "images"}, short) {
 			t.Errorf("nothing checks the annotation %s", name)
 		}
+	}
+}
+
+// TestReadme: the chart of a release has the page that Artifact Hub and helm show readme show, and each of its values is one of the chart.
+func TestReadme(t *testing.T) {
+	chart, err := loader.LoadArchive(bytes.NewReader(released(t)["everynode-chart-1.2.3.tgz"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := sets.New[string]()
+	for _, file := range chart.Files {
+		if file.Name != "README.md" {
+			continue
+		}
+		for _, match := range regexp.MustCompile("(?m)^\\| `([a-zA-Z]+)` \\|").FindAllStringSubmatch(string(file.Data), -1) {
+			values.Insert(match[1])
+		}
+	}
+	if want := sets.KeySet(chart.Values); !values.Equal(want) {
+		t.Errorf("the README names the values %q, and the chart has %q", sets.List(values), sets.List(want))
 	}
 }
 
