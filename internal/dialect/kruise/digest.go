@@ -3,9 +3,6 @@
 package kruise
 
 import (
-	"fmt"
-
-	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
 )
@@ -25,9 +22,8 @@ func Digest(obj map[string]any) dialect.Workload {
 func digestFor(mayHold func(namespace string) bool) func(obj map[string]any) dialect.Workload {
 	return func(obj map[string]any) dialect.Workload {
 		w := Digest(obj)
-		if w.ComeBackFirst > 0 && mayHold != nil && !mayHold(w.Namespace) {
-			w.Problems = append(w.Problems, dialect.Problem{Reason: base.ReasonIgnoredField, Message: fmt.Sprintf(
-				"Annotation %s has no effect in namespace %s: an administrator allows it with the flag --come-back-first-namespaces of the manager, or the value manager.comeBackFirstNamespaces of the chart.", everynode.ComeBackFirst, w.Namespace)})
+		if mayHold != nil {
+			warnHold(&w, mayHold)
 		}
 		return w
 	}

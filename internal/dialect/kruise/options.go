@@ -3,6 +3,7 @@
 package kruise
 
 import (
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -157,6 +158,15 @@ func comeBackFirst(r *base.Reader, w *dialect.Workload) time.Duration {
 		return 0
 	}
 	return time.Duration(ptr.Deref(seconds, 0)) * time.Second
+}
+
+// warnHold warns a set that asks to come back first in a namespace where it may not.
+func warnHold(w *dialect.Workload, mayHold func(namespace string) bool) {
+	if w.ComeBackFirst > 0 && !mayHold(w.Namespace) {
+		w.Problems = append(w.Problems, dialect.Problem{Reason: base.ReasonIgnoredField, Message: fmt.Sprintf(
+			"Annotation %s has no effect in namespace %s: an administrator allows it with the flag --come-back-first-namespaces of the manager, or the value manager.comeBackFirstNamespaces of the chart.",
+			everynode.ComeBackFirst, w.Namespace)})
+	}
 }
 
 // preDelete reads the only supported hook. OpenKruise ignores the others silently; Everynode ignores them and reports this.
