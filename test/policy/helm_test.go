@@ -5,6 +5,7 @@ package policy
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,25 +119,51 @@ func (s *stage) has(when, image string, want int) {
 }
 
 // TestHelm: what helm --wait and kubectl rollout status do while a wave waits for an approval. Helm 4 waits for the last wave, as kubectl does for a DaemonSet of apps/v1. Helm 3
-// does not wait for an Advanced DaemonSet.
+// waits neither for an Advanced DaemonSet nor for OnDelete, which a policy needs next to kube-controller-manager.
 func TestHelm(t *testing.T) {
 	inPlace := dialects()[2]
 	for _, c := range []struct {
 		name    string
 		dialect dialect
+		cluster func(testing.TB) *harness.Cluster
 		helm    func(*stage) helm
 		waits   bool
 	}{
-		{"Helm4-native", native(), (*stage).helm4, true},
-		{"Helm4-in-place", inPlace, (*stage).helm4, true},
-		{"Helm3-native", native(), (*stage).helm3, true},
-		{"Helm3-in-place", inPlace, (*stage).helm3, false},
+		{"Helm4-native", native(), shared.Cluster, (*stage).helm4, true},
+		{"Helm4-in-place", inPlace, shared.Cluster, (*stage).helm4, true},
+		{"Helm4-alongside", alongside(), nextToNative, (*stage).helm4, true},
+		{"Helm3-native", native(), shared.Cluster, (*stage).helm3, true},
+		{"Helm3-in-place", inPlace, shared.Cluster, (*stage).helm3, false},
+		{"Helm3-alongside", alongside(), nextToNative, (*stage).helm3, false},
 	} {
 		s := &stage{dialect: c.dialect}
 		t.Run(c.name, func(t *testing.T) {
-			s.t, s.Space = t, shared.Cluster(t).Space(t, 3)
+			s.t, s.Space = t, c.cluster(t).Space(t, 3)
 			released(s, c.helm(s), c.waits)
 		})
+	}
+}
+
+// timedOut is what kubectl rollout status says at its --timeout.
+const timedOut = "timed out waiting for the condition"
+
+// rolloutStatus is what kubectl rollout status says of the set while a wave waits.
+func (d *dialect) rolloutStatus() string {
+	switch {
+	case d.advanced:
+		return `no kind "DaemonSet" is registered for version "apps.kruise.io/v1beta1"`
+	case d.enforcement == v1alpha1.EnforcementOnDelete:
+		return "rollout status is only available for RollingUpdate strategy type"
+	default:
+		return timedOut
+	}
+}
+
+// waits fails unless Helm has waited until its --timeout, or has not.
+func (s *stage) waits(when string, want bool, err error) {
+	s.t.Helper()
+	if (err != nil) != want || err != nil && !strings.Contains(err.Error(), "context deadline exceeded") {
+		s.t.Errorf("%s: waits %v, want %v: %v", when, err != nil, want, err)
 	}
 }
 
@@ -149,13 +176,11 @@ func released(s *stage, h helm, waits bool) {
 	s.Wait("the set runs on every node", harness.RolledOut(set, 1, 3)) // Helm 3 has not waited for an Advanced DaemonSet
 	s.await(v1alpha1.PhaseComplete)
 
-	if err := h.upgrade(s.released(harness.Image2, ""), short); (err != nil) != waits {
-		s.t.Errorf("%s upgrade --wait, and a wave waits for an approval: %v", h.name, err)
-	}
+	s.waits(h.name+" upgrade --wait, and a wave waits for an approval", waits, h.upgrade(s.released(harness.Image2, ""), short))
 	s.await(v1alpha1.PhaseWaitingForApproval)
 	s.has("before the approval", harness.Image2, 1)
-	if out, err := s.KubectlWith("", "rollout", "status", s.dialect.argument(), "--timeout=2s"); err == nil {
-		s.t.Errorf("kubectl rollout status, and a wave waits for an approval: %s", out)
+	if out, err := s.KubectlWith("", "rollout", "status", s.dialect.argument(), "--timeout=2s"); err == nil || !strings.Contains(out+err.Error(), s.dialect.rolloutStatus()) {
+		s.t.Errorf("kubectl rollout status, and a wave waits for an approval: %v: %s", err, out)
 	}
 	if out, err := s.Plugin("approve", s.dialect.argument(), "--wave", "canary"); err != nil {
 		s.t.Fatalf("%v\n%s", err, out)
@@ -166,7 +191,7 @@ func released(s *stage, h helm, waits bool) {
 	if waits {
 		s.has("Helm has returned", harness.Image2, 3)
 	}
-	if !s.dialect.advanced {
+	if s.dialect.rolloutStatus() == timedOut {
 		s.Kubectl("rollout", "status", s.dialect.argument(), "--timeout=1m")
 		s.has("kubectl rollout status has returned", harness.Image2, 3)
 	}
@@ -174,9 +199,11 @@ func released(s *stage, h helm, waits bool) {
 
 	// With readyWhen: WaveHealthy, an Advanced DaemonSet and its policy are ready at once. A DaemonSet of apps/v1 has only numbers.
 	returns := s.dialect.advanced
-	if err := h.upgrade(s.released(harness.Image3, "  readyWhen: WaveHealthy\n"), map[bool]time.Duration{true: long, false: short}[returns]); (err == nil) != returns {
-		s.t.Errorf("%s upgrade --wait with readyWhen: WaveHealthy: %v", h.name, err)
+	limit := short
+	if returns {
+		limit = long
 	}
+	s.waits(h.name+" upgrade --wait with readyWhen: WaveHealthy", waits && !returns, h.upgrade(s.released(harness.Image3, "  readyWhen: WaveHealthy\n"), limit))
 	if waits {
 		s.has("a healthy wave", harness.Image3, 1)
 	}

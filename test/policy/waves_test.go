@@ -125,7 +125,7 @@ func (s *stage) stopsInTheCanary(image, why string) {
 }
 
 // nextToNative starts a plane on which the controller of Kubernetes keeps the pods and Everynode serves policies alone.
-func nextToNative(t *testing.T) *harness.Cluster {
+func nextToNative(t testing.TB) *harness.Cluster {
 	t.Helper()
 	shared.Cluster(t) // it writes the file with the providers
 	return harness.Own(t, harness.Options{
