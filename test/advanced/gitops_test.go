@@ -111,9 +111,8 @@ func helmWaits(s *stage) {
 	}
 	h.has("helm upgrade --wait with a partition", three, 1)
 	h.has("helm upgrade --wait with a partition", two, 2)
-	err := h.upgrade(3*time.Second, withImage(broken), rolling("partition: 0"))
-	if err == nil {
-		s.t.Error("helm upgrade --wait returns while no pod can start")
+	if err := h.upgrade(3*time.Second, withImage(broken), rolling("partition: 0")); err == nil || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
+		s.t.Errorf("helm upgrade --wait while no pod can start: %v", err)
 	}
 	r := action.NewRollback(h.with)
 	r.Version, r.WaitStrategy, r.Timeout = 2, kube.StatusWatcherStrategy, patience
