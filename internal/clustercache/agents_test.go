@@ -93,4 +93,15 @@ func TestPullSecretsOfPods(t *testing.T) {
 	if got := f.x.PullSecrets(Key{Name: "other"}); len(got) > 0 {
 		t.Errorf("another set has %q", got)
 	}
+
+	// A pod of another manager has many: the jobs and NodeImages into which the names are copied stay small, and those of the other pods are among them.
+	many := pod("many", "b", "ds")
+	many.Facts = &dialect.PodFacts{PullSecrets: unique.Make("a" + strings.Repeat(",a", 4) + ",b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r")}
+	f.put(many)
+	more := pod("more", "a", "ds")
+	more.Facts = &dialect.PodFacts{PullSecrets: unique.Make("t,s")}
+	f.put(more)
+	if got := f.x.PullSecrets(key); len(got) != 16 || !slices.Contains(got, "s") || !slices.Contains(got, "t") {
+		t.Errorf("got %q, want 16 names, with s and t", got)
+	}
 }
