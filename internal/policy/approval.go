@@ -130,7 +130,7 @@ func (r *run) judge() {
 			}
 			judged.Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalValid, TargetNumber: r.number(), Attempt: attempt}
 			if a.Spec.Decision == v1alpha1.Promote && a.Spec.Wave == r.out.Status.Wave {
-				judged.Status.Step, judged.Status.Domain = r.halt.step, r.halt.domain
+				r.halt.note(&judged.Status)
 			}
 		}
 		r.out.Judged = append(r.out.Judged, judged)

@@ -15,6 +15,16 @@ type halt struct {
 	domain string
 }
 
+// note records in the state of a Promote after which place it lets the wave go on. The message is what shows that such a decision does not end the soak, if the API server serves an earlier version of the CRD and drops
+// the other fields.
+func (h *halt) note(st *v1alpha1.RolloutApprovalStatus) {
+	if h.step == 0 && h.domain == "" {
+		return
+	}
+	st.Step, st.Domain = h.step, h.domain
+	st.Message = "The decision lets the wave go on without its nodes that are gone or left out. It does not end the soak: that needs another RolloutApproval."
+}
+
 // after reports whether a user goes on after a group of spec.order.
 func (h *halt) after(key, value string) bool {
 	last, known := strings.CutPrefix(h.domain, key+"=")
@@ -41,7 +51,7 @@ func (r *run) goesOn(k int) halt {
 func (r *run) promotion(wave string) *v1alpha1.RolloutApproval {
 	for i := range r.in.Approvals {
 		a := &r.in.Approvals[i]
-		if a.Spec.Decision == v1alpha1.Promote && a.Spec.Wave == wave && r.counts(a) && a.Status.Step == 0 && a.Status.Domain == "" {
+		if a.Spec.Decision == v1alpha1.Promote && a.Spec.Wave == wave && r.counts(a) && a.Status.Step == 0 && a.Status.Domain == "" && a.Status.Message == "" {
 			return a
 		}
 	}

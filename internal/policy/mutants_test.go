@@ -20,6 +20,11 @@ type mutant struct{ name, file, text, mistake string }
 // mutants are wrong about what fails, what follows from that, and what programs are notified of.
 func mutants() []mutant {
 	return []mutant{
+		{"a user cannot go on without a wave that is left out", "roll.go", "absent > 0 && r.goesOn(k).step < st.Gone+absent {", "absent > 0 && (st.Gone == 0 || r.goesOn(k).step < st.Gone) {"},
+		{"a promote without a wave that is left out ends its soak", "roll.go", "r.halt.step = st.Gone + absent", "r.halt.step = st.Gone"},
+		{"a promote counts for nodes that are left out later", "roll.go", "r.goesOn(k).step < st.Gone+absent {", "r.goesOn(k).step <= st.Gone {"},
+		{"a promote without a wave that is gone needs another for its nodes that are left out", "roll.go", "r.halt.step = w.Gone + r.waves[k].absent", "r.halt.step = w.Gone"},
+		{"a promote whose place was dropped ends a soak", "halt.go", ` && a.Status.Message == "" {`, " {"},
 		{"a node that goes down before its new pod leaves a zone", "begun.go", "\tr.keepDown()\n", ""},
 		{"a node that was down before a rollback holds its zone", "begun.go", "|| n.Since < r.start() {", "{"},
 		{"an update holds no group any more after its node was down", "group.go", "(!before && !back || r.left[i]", "(!before && (!back || back) || r.left[i]"},

@@ -160,7 +160,7 @@ func moment(t rollout.Time) string { return time.Unix(0, int64(t)).UTC().Format(
 // blockLeftOut says why a wave does not go on although it waits for no node.
 func (r *run) blockLeftOut(wave string, nodes int32) {
 	r.block(NodesLeftOut, fmt.Sprintf("Each node of the wave %s (%d) is left out now, because its pod was not available before the update, because the revision failed there and spec.failure.maxFailedNodes allows that, or because the node is not ready. "+
-		"The wave goes on when one of them has an available pod of the new revision: repair a node, or change the wave.", wave, nodes))
+		"The wave goes on when one of them has an available pod of the new revision: repair a node, go on without them with a RolloutApproval with the decision Promote, or change the wave.", wave, nodes))
 }
 
 // blockStep says why a wave does not go on after a step of its growth, or a zone, although it waits for no node of it.

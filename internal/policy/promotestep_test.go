@@ -100,3 +100,72 @@ func TestAPromoteOfAWaveThatIsGone(t *testing.T) {
 	w.pass(time.Second)
 	w.want("c", v1alpha1.PhaseRolling, "remaining")
 }
+
+// TestAPromoteGoesOnWithoutAWaveThatIsLeftOut: a user may go on without all nodes of a wave, as without those of a step. The decision counts for these nodes only, and ends no soak.
+func TestAPromoteGoesOnWithoutAWaveThatIsLeftOut(t *testing.T) {
+	leftOut := func(t *testing.T) *world {
+		w := newWorld(t, "waves: [{name: canary, nodes: {selector: {matchLabels: {canary: 'true'}}}, soak: 1h, after: [{type: Approval}]}]\nunreachableAfter: 1m")
+		for name := range strings.SplitSeq("abc", "") {
+			w.labels[name] = map[string]string{"canary": "true"}
+		}
+		w.pass(0)
+		w.want("abc", v1alpha1.PhaseRolling, "canary")
+		w.kills("abc")
+		w.pass(time.Second)
+		w.pass(5 * time.Minute)
+		w.want("", v1alpha1.PhaseRolling, "canary")
+		w.say("NodesLeftOut", "go on without them with a RolloutApproval with the decision Promote")
+		w.approve("on", "canary", "v2", v1alpha1.Promote)
+		w.pass(time.Second)
+		if st := w.approvals[0].Status; st.State != v1alpha1.ApprovalValid || st.Step != 3 {
+			t.Errorf("the decision is about %+v", st)
+		}
+		w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
+		return w
+	}
+	t.Run("the rollout goes on", func(t *testing.T) {
+		w := leftOut(t)
+		w.approve("yes", "canary", "v2", v1alpha1.Approve)
+		w.pass(time.Second)
+		w.want("defghij", v1alpha1.PhaseRolling, "remaining")
+	})
+	t.Run("a node that comes back soaks", func(t *testing.T) {
+		w := leftOut(t)
+		w.node("a").Ready = true
+		w.put("a", 1, true)
+		w.pass(time.Minute)
+		w.want("", v1alpha1.PhaseSoaking, "canary")
+	})
+	t.Run("later nodes need another decision", func(t *testing.T) {
+		w := leftOut(t)
+		w.labels["d"] = map[string]string{"canary": "true"}
+		w.pass(time.Second)
+		w.want("d", v1alpha1.PhaseRolling, "canary")
+		w.kills("d")
+		w.pass(time.Second)
+		w.pass(5 * time.Minute)
+		w.want("", v1alpha1.PhaseRolling, "canary")
+		w.say("NodesLeftOut", "Each node of the wave canary (4)")
+	})
+}
+
+// TestAPromoteWithoutItsPlaceEndsNoSoak: if the API server serves an earlier version of the CRD, it drops the place after which the decision lets the wave go on.
+func TestAPromoteWithoutItsPlaceEndsNoSoak(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 2}, soak: 1h}]\nunreachableAfter: 1m")
+	w.pass(0)
+	w.want("ab", v1alpha1.PhaseRolling, "canary")
+	w.kills("ab")
+	w.pass(time.Second)
+	w.pass(5 * time.Minute)
+	w.approve("on", "canary", "v2", v1alpha1.Promote)
+	w.refuse()
+	w.pass(time.Second)
+	w.store()
+	w.approvals[0].Status.Step = 0
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.node("a").Ready = true
+	w.put("a", 1, true)
+	w.pass(time.Minute)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+}

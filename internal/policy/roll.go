@@ -192,7 +192,7 @@ func (r *run) stops(k int, unmatched bool) (reason, message string) {
 	case open && w.Nodes > 0 && !r.labelled():
 		return orderLabelMissing, r.unlabelledText()
 	case r.deserted(k):
-		r.halt.step = w.Gone
+		r.halt.step = w.Gone + r.waves[k].absent
 		return NodesGone, r.desertedText(k)
 	default:
 		return "", ""
@@ -270,7 +270,8 @@ func (r *run) count() {
 	}
 }
 
-// advance updates the phase of a wave, and reports whether it has passed. A wave whose nodes are all left out proves nothing, so it waits for one of them.
+// advance updates the phase of a wave, and reports whether it has passed. A wave whose nodes are all left out proves nothing, so it waits for one of them,
+// or for a user who goes on without these nodes.
 func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 	w, was := &r.p.Waves[k], st.Phase
 	if was == v1alpha1.WavePassed {
@@ -288,7 +289,7 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 		}
 		return false
 	}
-	if st.Available < st.Nodes || st.Nodes == 0 && absent > 0 && (st.Gone == 0 || r.goesOn(k).step < st.Gone) {
+	if st.Available < st.Nodes || st.Nodes == 0 && absent > 0 && r.goesOn(k).step < st.Gone+absent {
 		if node := r.firstLacking(k); node != "" && st.CompletedAt != nil && w.Soak > 0 {
 			r.restartSoak(st, node)
 		}
@@ -300,7 +301,7 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 			r.analyse(k, st)
 		}
 		if st.Nodes == 0 {
-			r.halt.step = st.Gone
+			r.halt.step = st.Gone + absent
 			r.blockLeftOut(st.Name, absent)
 		}
 		return false

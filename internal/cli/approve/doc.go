@@ -61,8 +61,8 @@ func newPromote(o *options.Options) *cobra.Command {
 		Use:   "promote NAME",
 		Short: "End the soak of a wave now",
 		Long: "End the soak of a wave now. Without --wave, it is the wave that soaks. The wave must still be complete and available, and if it needs an approval,\n" +
-			"it still waits for that. If all nodes of the wave are gone that had the revision, or all of a growth\n" +
-			"step or a zone are left out, the rollout goes on without them." + common,
+			"it still waits for that. If all nodes of the wave are gone that had the revision, or all of the wave,\n" +
+			"of a growth step or of a zone are left out, the rollout goes on without them." + common,
 		Example: "  # Do not wait for the end of the soak\n  kubectl everynode promote ads/agent --reason 'urgent fix'",
 	})
 	v.addWave(c)

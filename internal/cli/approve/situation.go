@@ -130,11 +130,10 @@ func (s *situation) activeWave(w *v1alpha1.WaveStatus) (now, remedy string) {
 	}
 }
 
-// deserted reports whether a rollout has stopped because the nodes of a wave are gone, or those of a step of its growth or of a zone are left out. A wave that is left out as a whole has no nodes.
+// deserted reports whether a rollout has stopped because the nodes of a wave are gone, or they, or those of a step of its growth or of a zone, are left out.
 func (s *situation) deserted(wave string) bool {
-	nodes := slices.ContainsFunc(s.status.Waves, func(w v1alpha1.WaveStatus) bool { return w.Name == wave && w.Nodes > 0 })
 	return s.status.Wave == wave && slices.ContainsFunc(s.status.Blocking, func(b v1alpha1.Blocking) bool {
-		return b.Reason == policy.NodesGone || b.Reason == policy.NodesLeftOut && nodes
+		return b.Reason == policy.NodesGone || b.Reason == policy.NodesLeftOut
 	})
 }
 
