@@ -20,6 +20,11 @@ type mutant struct{ name, file, text, mistake string }
 // mutants are wrong about what fails, what follows from that, and what programs are notified of.
 func mutants() []mutant {
 	return []mutant{
+		{"a decision that names no policy has no reason", "noeffect.go", "if p == nil {", "if p == nil && a == nil {"},
+		{"a decision about the set of another name is about each set", "noeffect.go", "if set.Name != a.Spec.Set {", "if a == nil {"},
+		{"a decision about a set of which nothing is known names no set", "noeffect.go", "return \"\", false", "continue"},
+		{"a decision about one of two sets with a name is about no revision", "noeffect.go", "described || st.TargetRevision", "st.TargetRevision"},
+		{"a decision about no revision has no reason", "noeffect.go", "case !described:", "case !described && exists && p == nil:"},
 		{"a user cannot go on without a wave that is left out", "roll.go", "absent > 0 && r.goesOn(k).step < st.Gone+absent {", "absent > 0 && (st.Gone == 0 || r.goesOn(k).step < st.Gone) {"},
 		{"a promote without a wave that is left out ends its soak", "roll.go", "r.halt.step = st.Gone + absent", "r.halt.step = st.Gone"},
 		{"a promote counts for nodes that are left out later", "roll.go", "r.goesOn(k).step < st.Gone+absent {", "r.goesOn(k).step <= st.Gone {"},

@@ -19,7 +19,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="BY",type="string",JSONPath=".spec.by",description="The user who decided."
 // +kubebuilder:printcolumn:name="STATE",type="string",JSONPath=".status.state",description="Whether the decision counts."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="Time since the object was created."
-// +kubebuilder:printcolumn:name="MESSAGE",type="string",priority=1,JSONPath=".status.message",description="Why the decision is void."
+// +kubebuilder:printcolumn:name="MESSAGE",type="string",priority=1,JSONPath=".status.message",description="Why the decision is void, or has no effect yet."
 type RolloutApproval struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -100,8 +100,8 @@ const (
 // RolloutApprovalStatus is whether a decision counts. Approve, Promote and Retry have their effect after this is stored, here or in the field decisions of the
 // status of the policy. Reject and Undo have theirs at once.
 type RolloutApprovalStatus struct {
-	// State is Valid or Void: Void, if the template did not describe the revision when the manager read the approval. For Approve and Promote it
-	// is empty while the policy has no wave with that name.
+	// State is Valid or Void: Void, if the template did not describe the revision when the manager read the approval. It is
+	// empty while the policy, the daemon set, the revision or the wave does not exist.
 	// +optional
 	State ApprovalState `json:"state,omitempty"`
 
@@ -126,7 +126,8 @@ type RolloutApprovalStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	Domain string `json:"domain,omitempty"`
 
-	// Message says why the state is Void.
+	// Message says why the state is Void or, if it stays empty, why the decision has no effect yet. For a decision with a step or a domain, it says that the soak does
+	// not end.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`

@@ -70,6 +70,9 @@ type approval struct {
 	accepted bool
 	// refused is how often that could not be written.
 	refused int
+	// seen is when this process read the object for the first time, and noted is what it last wrote into the message of a decision without a state.
+	seen  time.Time
+	noted string
 }
 
 // known returns the approval with its state, and whether the state is stored where the next leader reads it: in the approval, or in the status of a policy.
@@ -383,23 +386,30 @@ func (s *Store) remove(name types.NamespacedName) {
 	s.mu.Lock()
 	s.policies.remove(name)
 	s.mu.Unlock()
+	s.queue.Add(name) // decisions that name it have no effect any more
 	s.Changed(name.Namespace)
 }
 
 func (s *Store) putApproval(object *v1alpha1.RolloutApproval) {
 	name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
-	is := &approval{object: *object}
+	is := &approval{object: *object, seen: s.Clock.Now()}
 	s.mu.Lock()
 	was := s.approvals.get(name)
 	same := was != nil && was.object.UID == object.UID
+	if same {
+		is.seen, is.noted = was.seen, was.noted
+	}
 	if same && object.Status.State == "" {
 		is.judged, is.accepted, is.refused = was.judged, was.accepted, was.refused
 	}
 	s.approvals.put(name, is)
 	s.recall(is)
-	same = same && is.object.Status == was.object.Status && (was.object.DeletionTimestamp == nil) == (object.DeletionTimestamp == nil)
+	same = same && effect(&is.object) == effect(&was.object) && (was.object.DeletionTimestamp == nil) == (object.DeletionTimestamp == nil)
 	if is.judged.State != "" && !is.accepted || s.policyOf(is).remembers(was) { // it is to be written, or the status can forget it
 		s.queue.Add(is.policy())
+	}
+	if !same && is.waits() {
+		s.queue.AddAfter(is.policy(), noteAfter)
 	}
 	s.mu.Unlock()
 	if !same {
@@ -446,6 +456,7 @@ func (s *Store) setKnown(resource string) {
 	s.mu.Unlock()
 	if now && !was {
 		s.WriteAll() // statuses have waited for that as well
+		s.noteLater()
 		s.Changed(metav1.NamespaceAll)
 	}
 }

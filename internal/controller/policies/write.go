@@ -40,6 +40,9 @@ func (s *Store) work(ctx context.Context, name types.NamespacedName) (slow bool)
 	notices := s.waitingNotices(name)
 	// The status contains the states of approvals that could not be written, so it is written after them, whether or not their writes succeeded.
 	slow, err := s.writeApprovals(ctx, name)
+	if !slow {
+		slow = s.writeNotes(ctx, name)
+	}
 	began := s.Clock.Now()
 	written, statusErr := s.writeStatus(ctx, name)
 	s.release(ctx, name, notices, written)
@@ -86,7 +89,7 @@ func (s *Store) writeApprovals(ctx context.Context, of types.NamespacedName) (sl
 			break
 		}
 		began := s.Clock.Now()
-		err := s.patch(ctx, v1alpha1.ResourceApprovals, &a.ObjectMeta, a.Status)
+		err := s.patch(ctx, v1alpha1.ResourceApprovals, &a.ObjectMeta, approvalStatus{RolloutApprovalStatus: a.Status, Message: message(a.Status.Message)})
 		slow = s.Clock.Since(began) > slowWrite
 		if err != nil {
 			refused = append(refused, err)
@@ -242,7 +245,11 @@ func shown(s *v1alpha1.RolloutPolicyStatus) map[string]any {
 }
 
 func (s *Store) patch(ctx context.Context, resource string, object *metav1.ObjectMeta, status any) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.UID}, "status": status})
+	identity := map[string]any{"uid": object.UID}
+	if _, is := status.(note); is {
+		identity["resourceVersion"] = object.ResourceVersion
+	}
+	body, err := json.Marshal(map[string]any{"metadata": identity, "status": status})
 	if err != nil {
 		return fmt.Errorf("encoding the status of %s/%s: %w", object.Namespace, object.Name, err)
 	}
@@ -256,10 +263,12 @@ func (s *Store) patch(ctx context.Context, resource string, object *metav1.Objec
 	if err != nil {
 		return fmt.Errorf("writing the status of %s %s/%s: %w", resource, object.Namespace, object.Name, err)
 	}
-	if asked, is := status.(v1alpha1.RolloutApprovalStatus); is {
+	if asked, is := status.(approvalStatus); is {
 		state, _, _ := unstructured.NestedString(answer.Object, "status", "state")
 		attempt, _, _ := unstructured.NestedInt64(answer.Object, "status", "attempt")
-		if state != string(asked.State) || attempt != asked.Attempt {
+		step, _, _ := unstructured.NestedInt64(answer.Object, "status", "step")
+		domain, _, _ := unstructured.NestedString(answer.Object, "status", "domain")
+		if state != string(asked.State) || attempt != asked.Attempt || step != int64(asked.Step) || domain != asked.Domain {
 			return fmt.Errorf("%w: %s/%s", errNotStored, object.Namespace, object.Name)
 		}
 	}
