@@ -11,7 +11,8 @@ import (
 )
 
 // begun are the nodes that have had a pod of the revision in an attempt, or have lost the old one for it, in the waves that take a number of nodes or that grow. Such a node keeps its place in its
-// wave, and no other node takes that place when it is gone: otherwise a revision that destroys its nodes would reach one node after the other.
+// wave, and no other node takes that place when it is gone: otherwise a revision that destroys its nodes would reach one node after the other. Of other waves, they are those that went down before they
+// had the new pod, as long as that lasts: another manager does not see why they have none.
 type begun struct {
 	// of identifies the template (run.identity): rollouts of different templates may have the same number.
 	of              string
@@ -63,11 +64,15 @@ func (r *run) findBegun() {
 	for i := range r.began {
 		r.began[i] = nowhere
 	}
-	waves := make(map[string]int, len(r.p.Waves))
-	for k := range r.p.Waves {
-		waves[r.p.Waves[k].Name] = k
+	waves := r.waveIndexes()
+	removed, at := 0, 0
+	remove := func(j int, lost int32) { // what the last decision has passed on does not change
+		if removed++; removed == 1 {
+			was.lost, was.nodes = maps.Clone(was.lost), slices.Clone(was.nodes)
+		}
+		was.lost[was.nodes[j].wave] += lost
+		was.nodes[j].name = ""
 	}
-	replaced, at := 0, 0
 	for j := range was.nodes {
 		b := &was.nodes[j]
 		for at < len(r.s.Nodes) && r.s.Nodes[at].Name < b.name {
@@ -77,15 +82,13 @@ func (r *run) findBegun() {
 		if fresh && at < len(r.s.Nodes) && r.s.Nodes[at].Name == b.name {
 			b.joined = r.s.Nodes[at].Joined
 		}
-		switch there := at < len(r.s.Nodes) && r.s.Nodes[at].Name == b.name && !r.s.Nodes[at].Gone; {
-		case there && b.joined != 0 && b.joined != r.s.Nodes[at].Joined: // another node with that name
-			if replaced == 0 {
-				was.lost, was.nodes = maps.Clone(was.lost), slices.Clone(was.nodes)
-				b = &was.nodes[j]
-			}
-			replaced++
-			was.lost[b.wave]++
-			b.name = ""
+		there := at < len(r.s.Nodes) && r.s.Nodes[at].Name == b.name && !r.s.Nodes[at].Gone
+		another := there && b.joined != 0 && b.joined != r.s.Nodes[at].Joined
+		switch {
+		case known && !r.p.Waves[k].limited() && (!there || another || !wentDownMeanwhile(&r.s.Nodes[at]) || !r.p.Waves[k].matches(r.in.Labels[at])):
+			remove(j, 0)
+		case another:
+			remove(j, 1)
 		case !known:
 		case there && member(r.s, &r.s.Nodes[at]) && r.p.Waves[k].matches(r.in.Labels[at]):
 			r.began[at] = place(k)
@@ -104,10 +107,19 @@ func (r *run) findBegun() {
 			r.gone[k] += lost
 		}
 	}
-	if replaced > 0 {
+	if removed > 0 {
 		was.nodes = slices.DeleteFunc(was.nodes, func(b begunNode) bool { return b.name == "" })
 	}
 	r.out.Memory.begun = was
+}
+
+// waveIndexes are the waves by name.
+func (r *run) waveIndexes() map[string]int {
+	waves := make(map[string]int, len(r.p.Waves))
+	for k := range r.p.Waves {
+		waves[r.p.Waves[k].Name] = k
+	}
+	return waves
 }
 
 // wentDownMeanwhile reports whether a node on which the update has begun is not ready, before it has its new pod. Kubernetes taints such a node, so most sets need no pod there any more.
@@ -115,7 +127,7 @@ func wentDownMeanwhile(n *rollout.Node) bool {
 	return n.Fit == rollout.MayStay && !n.Ready && !n.Gone && !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
 }
 
-// keepDown keeps the nodes of other waves that went down during the rollout, after its update had taken their pod. Where it has is not in the status, so another manager may not know of these.
+// keepDown keeps the nodes of other waves that went down during the rollout, after its update had taken their pod. noteBegun notes them, so that another manager knows of them.
 func (r *run) keepDown() {
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
@@ -142,12 +154,12 @@ func (r *run) keepNeeded(i int, k place) {
 	r.leaveOutDown(i)
 }
 
-// noteBegun adds the nodes on which the update has begun since the last decision, in the waves up to the active one.
+// noteBegun adds the nodes on which the update has begun since the last decision, in the waves up to the active one, and of waves that take all their nodes at once those that are down before they have their new pod.
 func (r *run) noteBegun(active int) {
 	var more []begunNode
 	for i := range r.s.Nodes {
 		n, k := &r.s.Nodes[i], r.places[i]
-		if k == nowhere || k > place(active) || r.began[i] != nowhere || !r.p.Waves[k].limited() || !member(r.s, n) {
+		if k == nowhere || k > place(active) || r.began[i] != nowhere || !member(r.s, n) || !r.p.Waves[k].limited() && !wentDownMeanwhile(&r.in.Snapshot.Nodes[i]) {
 			continue
 		}
 		if hasTarget(r.s, n) || n.Last == r.s.Set.Update && r.standing[i].UnderWay { // its old pod is being deleted, or is gone

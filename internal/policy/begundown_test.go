@@ -103,6 +103,84 @@ func TestANodeOfAnyWaveThatGoesDownBeforeItsNewPod(t *testing.T) {
 	}
 }
 
+// TestAnotherManagerKnowsOfANodeThatWentDownBeforeItsNewPod: what the last one has seen is in the status, so a zone or a wave by label of which all nodes go down does not pass by that another manager takes over.
+func TestAnotherManagerKnowsOfANodeThatWentDownBeforeItsNewPod(t *testing.T) {
+	for name, c := range map[string]struct{ spec, wave string }{
+		"selector": {"waves: [{name: canary, nodes: {selector: {matchLabels: {zone: '1'}}}}]\n", "canary"},
+		"zones":    {"order: {topologyKey: zone, domains: OneAtATime}\n", "remaining"},
+		"growth":   {"waves: [{name: all, nodes: {percent: 100}, growth: {start: 2, factor: 2}}]\n", "all"},
+	} {
+		for _, down := range []string{"b", "ab"} {
+			t.Run(name+" "+down, func(t *testing.T) {
+				w := inZones(t, "")
+				w.policies[0] = read(t, c.spec+"unreachableAfter: 10m")
+				w.pass(0)
+				w.want("ab", v1alpha1.PhaseRolling, c.wave)
+				for name := range strings.SplitSeq(down, "") {
+					n := w.node(name)
+					n.Pods, n.Last, n.Ready, n.Since, n.Fit = nil, 1, false, w.s.Now, rollout.MayStay
+				}
+				w.pass(time.Second)
+				for name := range strings.SplitSeq(down, "") {
+					w.node(name).Last = rollout.NoRevision
+				}
+				for range 9 {
+					w.lead()
+					w.pass(time.Minute)
+					w.want("", v1alpha1.PhaseRolling, c.wave)
+					if s := w.wave(c.wave); !strings.HasSuffix(strings.Join(s.Begun, ""), down) || s.Gone != 0 || !blockedBy(w, "NodesNotReady") {
+						t.Fatalf("%+v, blocking %+v", s, w.last.Blocking)
+					}
+				}
+				for range 12 {
+					w.pass(time.Minute)
+				}
+				if down == "ab" { // nothing shows that the revision works
+					if w.want("", v1alpha1.PhaseRolling, c.wave); !blockedBy(w, "NodesLeftOut") {
+						t.Errorf("blocking %+v", w.last.Blocking)
+					}
+				}
+				b := w.node("b")
+				b.Ready, b.Since, b.Fit = true, w.s.Now, rollout.MustRun
+				w.pass(time.Second)
+				if got := w.roll(); !strings.Contains(got, "b") {
+					t.Errorf("%q begin after b is back", got)
+				}
+				if s := w.wave(c.wave); s.Begun != nil && down == "b" && name != "growth" {
+					t.Errorf("the status still names %q", s.Begun)
+				}
+			})
+		}
+	}
+}
+
+// TestANodeThatIsBackKeepsNoPlace: a wave that takes all its nodes at once does not keep the place of a node that is no longer down, or no longer there.
+func TestANodeThatIsBackKeepsNoPlace(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"vanishes":  func(w *world) { w.vanish("b") },
+		"relabeled": func(w *world) { w.labels["b"] = map[string]string{"zone": "2"}; w.node("b").Last = rollout.NoRevision },
+		"replaced":  func(w *world) { w.node("b").Joined, w.node("b").Last = w.s.Now, rollout.NoRevision },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inZones(t, "")
+			w.policies[0] = read(t, "waves: [{name: canary, nodes: {selector: {matchLabels: {zone: '1'}}}}]")
+			w.pass(0)
+			w.want("ab", v1alpha1.PhaseRolling, "canary")
+			b := w.node("b")
+			b.Pods, b.Last, b.Ready, b.Since, b.Fit, b.Joined = nil, 1, false, w.s.Now, rollout.MayStay, 1
+			w.pass(time.Second)
+			if s := w.wave("canary"); !slices.Equal(s.Begun, []string{"b"}) {
+				t.Fatalf("%+v", s)
+			}
+			change(w)
+			w.pass(time.Second)
+			if s := w.wave("canary"); s.Begun != nil || s.Gone != 0 || s.Phase != v1alpha1.WavePassed {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
 // TestANodeThatWasDownBeforeARollback: that the last pod of a node had the same revision, before it went down long ago, is no update that has begun.
 func TestANodeThatWasDownBeforeARollback(t *testing.T) {
 	w := inZones(t, "")

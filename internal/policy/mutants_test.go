@@ -20,6 +20,10 @@ type mutant struct{ name, file, text, mistake string }
 // mutants are wrong about what fails, what follows from that, and what programs are notified of.
 func mutants() []mutant {
 	return []mutant{
+		{"another manager does not know of a node that went down", "begun.go", " && !wentDownMeanwhile(&r.in.Snapshot.Nodes[i]) {", " {"},
+		{"a wave that takes all its nodes keeps the place of a node that is gone", "begun.go", "case known && !r.p.Waves[k].limited() && (", "case known && r.s == nil && ("},
+		{"for another manager a step of nodes that went down works", "order.go", "hasTarget(r.s, n) || r.lostPod(i)", "hasTarget(r.s, n)"},
+		{"for another manager a zone of nodes that went down is gone", "order.go", "AwaitsUpdate && !r.lostPod(i) ||", "AwaitsUpdate ||"},
 		{"a decision that names no policy has no reason", "noeffect.go", "if p == nil {", "if p == nil && a == nil {"},
 		{"a decision about the set of another name is about each set", "noeffect.go", "if set.Name != a.Spec.Set {", "if a == nil {"},
 		{"a decision about a set of which nothing is known names no set", "noeffect.go", "return \"\", false", "continue"},
@@ -312,7 +316,7 @@ func mutants() []mutant {
 		{"a node that comes back and uses up the budget waits for the active wave", "order.go", "!(full && r.serves(i))", "(full || !full)"},
 		{"a node that is left out holds the zones of others that come back", "order.go", "able && !waits ||", "waits && !waits ||"},
 		{"a zone of nodes that only keep their pods starts with the next one", "order.go", "|| k == place(active) && !r.inTurn(i)", ""},
-		{"a wave passes although all its nodes are left out", "roll.go", "st.Nodes == 0 && absent > 0 && (st.Gone == 0 ||", "st.Nodes == 0 && absent < 0 && (st.Gone == 0 ||"},
+		{"a wave passes although all its nodes are left out", "roll.go", "st.Nodes == 0 && absent > 0 && r.goesOn(k)", "st.Nodes == 0 && absent < 0 && r.goesOn(k)"},
 		{"a user cannot go on without nodes that are gone", "roll.go", "&& w.Nodes == 0 && r.goesOn(k).step < w.Gone", "&& w.Nodes == 0"},
 		{"a wave without nodes soaks", "roll.go", "if st.Nodes > 0 && !r.soaked(k, st) {", "if !r.soaked(k, st) {"},
 		{"a wave without nodes needs no approval", "roll.go", "w.Approval && approval == nil {", "w.Approval && approval == nil && st.Nodes > 0 {"},

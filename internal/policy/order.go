@@ -181,7 +181,13 @@ func (r *run) inTurn(i int) bool {
 // reached reports whether a node has, or is to get, a pod of the revision.
 func (r *run) reached(i int) bool {
 	n := &r.s.Nodes[i]
-	return n.Last == r.s.Set.Update || hasTarget(r.s, n)
+	return n.Last == r.s.Set.Update || hasTarget(r.s, n) || r.lostPod(i)
+}
+
+// lostPod reports whether a node on which the update has begun went down before it had its new pod: a manager that did not begin the update sees no pod there.
+func (r *run) lostPod(i int) bool {
+	n := &r.s.Nodes[i]
+	return r.began != nil && r.began[i] != nowhere && !n.Ready && len(n.Pods) == 0
 }
 
 // lastReached is the last of some nodes that the revision has reached in its turn: what comes before it has passed. Nodes that joined during the rollout may have got the revision before their turn, unless
@@ -191,7 +197,7 @@ func (r *run) lastReached(k int, nodes []int, zones []string) int {
 	was, known := r.domain(k)
 	for at := len(nodes) - 1; at >= 0; at-- {
 		i := nodes[at]
-		if r.standing[i].AwaitsUpdate || !r.reached(i) {
+		if r.standing[i].AwaitsUpdate && !r.lostPod(i) || !r.reached(i) {
 			continue
 		}
 		if joined := r.s.Nodes[i].Joined; began == 0 || joined <= began || known && zones[at] <= was && r.inTurn(i) {

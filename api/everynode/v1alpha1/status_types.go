@@ -285,7 +285,8 @@ type WaveStatus struct {
 	// +listType=atomic
 	FailedNodes []FailedNode `json:"failedNodes,omitempty"`
 
-	// Begun are the nodes of a wave with a number of nodes or with growth on which the update has begun, and that exist; empty if there are more than 50.
+	// Begun are the nodes of a wave with a number of nodes or with growth on which the update has begun, and that exist; empty if there are more than 50. Of
+	// other waves, they are those that went down before they had their new pod, while they are down.
 	// +optional
 	// +listType=atomic
 	Begun []string `json:"begun,omitempty"`
