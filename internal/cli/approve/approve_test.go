@@ -124,7 +124,9 @@ status: {state: Valid, targetNumber: 2, attempt: 1%s}
 			ofStep, ofSoak := fakecluster.Object(t, fmt.Sprintf(one, "step", ", step: 1")), fakecluster.Object(t, fmt.Sprintf(one, "soak", ""))
 			left := policy(t, "Rolling", "Rolling")
 			left.Object["status"].(map[string]any)["sets"].([]any)[0].(map[string]any)["blocking"] = []any{map[string]any{"reason": "NodesLeftOut", "message": "Each node is left out."}}
-			out := session(t, cluster(t, left, ofStep, ofSoak), "promote agent --dry-run=client") // the next step
+			out := session(t, cluster(t, left, ofStep, ofSoak), "promote agent --dry-run=client")                 // the next step
+			dropped := fakecluster.Object(t, fmt.Sprintf(one, "dropped", ", message: It does not end the soak.")) // an earlier version of the CRD has no step
+			out += session(t, cluster(t, policy(t, "Soaking", "Soaking"), dropped), "promote agent --dry-run=client")
 			return out + session(t, cluster(t, policy(t, "Soaking", "Soaking"), ofStep), "promote agent --dry-run=client") + session(t, cluster(t, policy(t, "Soaking", "Soaking"), ofStep, ofSoak), "promote agent --dry-run=client")
 		},
 		"promote-left-out": func(t *testing.T) string {

@@ -266,7 +266,7 @@ func (s *situation) earlier(decision v1alpha1.Decision, wave string) *v1alpha1.R
 // another reports whether a decision of the kind Promote, which has had its effect, leaves something to decide about its wave: it went on without some nodes, and did not end the soak; or it ended the soak in
 // advance, and nodes are gone or left out.
 func (s *situation) another(a *v1alpha1.RolloutApproval) bool {
-	return a.Status.Step > 0 || a.Status.Domain != "" || s.deserted(a.Spec.Wave)
+	return a.Status.Step > 0 || a.Status.Domain != "" || a.Status.Message != "" || s.deserted(a.Spec.Wave)
 }
 
 // valid reports whether the manager counts a decision for the active attempt. A rejection applies to all attempts. Any other decision is not older than the rollout, apart from clocks that differ.
