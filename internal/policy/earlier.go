@@ -19,13 +19,30 @@ func (r *run) beganAt() rollout.Time {
 	switch f := r.out.Status.Failure; {
 	case r.undoing && f != nil && f.NewestPod != nil:
 		return afterNewest(f)
-	case r.undoing && f != nil && f.At != nil:
-		began = f.At
+	case r.undoing && f != nil && undoBegan(f) != nil:
+		began = undoBegan(f)
 	case r.undoing: // by the template
 	case r.last != nil && r.last.StartedAt == nil, r.last == nil && r.knowsNothing() && r.anyMark:
 		return 0
 	}
 	return inSeconds(began)
+}
+
+// undoBeginsLater reports whether an undo begins now, and the revision has failed before: a user asks for it after a pause, or it was not possible. An undo that has stopped because it was not possible for
+// some time has begun before: what it created counts for it.
+func (r *run) undoBeginsLater() bool {
+	if r.last == nil || r.last.Failure == nil || !r.failure.Undo || !r.mayUndo() {
+		return false
+	}
+	return r.last.Failure.Action != v1alpha1.FailureUndo || blocks(r.last, blockedNoUndo) && r.last.UndoStoppedAt == nil
+}
+
+// undoBegan is when an undo began, if the status has that.
+func undoBegan(f *v1alpha1.RolloutFailure) *metav1.Time {
+	if f.UndoAt != nil {
+		return f.UndoAt
+	}
+	return f.At
 }
 
 // afterNewest is the first time after the newest pod of before a failure was created. Pods, and their restarts, have the times of the API server's clock, from which the manager's may differ.
@@ -66,16 +83,16 @@ func (r *run) untouched(p *rollout.Pod) bool {
 	case !r.s.Set.InPlace:
 		return true
 	case r.in.Watch == nil:
-		return p.Ready && p.ReadySince < r.failedAt(began)
+		return p.Ready && p.ReadySince < r.undoBeganAt(began)
 	default:
 		return !r.watched(r.s.Set.Update)
 	}
 }
 
-// failedAt is when the revision failed, by the manager's clock, if the status has that.
-func (r *run) failedAt(began rollout.Time) rollout.Time {
-	if f := r.out.Status.Failure; f != nil && f.At != nil {
-		return inSeconds(f.At)
+// undoBeganAt is when the undo began, by the manager's clock, if the status has that.
+func (r *run) undoBeganAt(began rollout.Time) rollout.Time {
+	if f := r.out.Status.Failure; f != nil && undoBegan(f) != nil {
+		return inSeconds(undoBegan(f))
 	}
 	return began
 }

@@ -245,7 +245,7 @@ func (r *run) hold() {
 	}
 	switch {
 	case r.failure.Undo && !r.mayUndo():
-		r.block("UndoNotPossible", r.failure.Message+" The undo is not possible, because "+r.noUndo()+". "+remedy)
+		r.block(blockedNoUndo, r.failure.Message+" The undo is not possible, because "+r.noUndo()+". "+remedy)
 	case r.failure.Undo && (r.last == nil || r.last.Failure == nil): // the last status does not report the failure yet
 		r.block(blockedFailed, r.failure.Message+" "+r.unreached("The nodes return to the committed revision next."))
 	case r.failure.Undo:
@@ -284,9 +284,14 @@ func (r *run) reportFailure() {
 	st.RejectedRevision = r.target().Name
 	st.Failure = &v1alpha1.RolloutFailure{Wave: f.Wave, Action: v1alpha1.FailurePause, Message: f.Message, At: second(r.s.Now)}
 	if r.last != nil && r.last.Failure != nil {
-		st.Failure.At, st.Failure.NewestPod = r.last.Failure.At, r.last.Failure.NewestPod
+		was := r.last.Failure
+		st.Failure.At, st.Failure.UndoAt, st.Failure.NewestPod = was.At, was.UndoAt, was.NewestPod
 	}
-	if r.last == nil || r.last.Failure == nil || f.Undo && r.last.Failure.Action != v1alpha1.FailureUndo { // an undo may begin long after a pause
+	later := r.undoBeginsLater()
+	if later {
+		st.Failure.UndoAt = second(r.s.Now)
+	}
+	if later || r.last == nil || r.last.Failure == nil {
 		st.Failure.NewestPod = r.newestPod()
 	}
 	if f.Undo {
@@ -394,6 +399,9 @@ func (r *run) wouldGet(n *rollout.Node) bool {
 
 // blockedFailed is the reason in blocking for a revision that has failed.
 const blockedFailed = "Failed"
+
+// blockedNoUndo is the reason in blocking for a revision that has failed while its undo is not possible.
+const blockedNoUndo = "UndoNotPossible"
 
 // blockedUndoFailed is the reason in blocking for an undo that has failed.
 const blockedUndoFailed = "UndoFailed"

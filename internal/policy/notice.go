@@ -27,7 +27,7 @@ const (
 	NoticeSoaking NoticeType = "soaking"
 	// NoticeAwaitingApproval: a wave has soaked, and waits for a RolloutApproval.
 	NoticeAwaitingApproval NoticeType = "awaiting-approval"
-	// NoticeFailed: the revision has failed, or a user asked for its undo. No further node gets it. Another one follows if the undo stops before all nodes have returned.
+	// NoticeFailed: the revision has failed, or a user asked for its undo. No further node gets it. Another one follows if its undo begins later, or stops before all nodes have returned.
 	NoticeFailed NoticeType = "failed"
 	// NoticeUndone: all nodes have returned to the committed revision, except those that the reason names because they are not ready.
 	NoticeUndone NoticeType = "undone"
@@ -61,8 +61,8 @@ type Notice struct {
 	Counts *NoticeCounts
 	// At is when it happened.
 	At rollout.Time
-	// Occurrence is when the wave became complete, in seconds since 1970, or when an undo stopped, because this may happen again. It is 0 for events that happen
-	// only once.
+	// Occurrence is when the wave became complete, in seconds since 1970, or when an undo stopped, because this may happen again. It is negative for an undo that began later than the revision failed, and 0
+	// for events that happen only once.
 	Occurrence int64
 	// Reason explains why, and Next what follows, as human-readable sentences. Next may be empty.
 	Reason, Next string
@@ -194,9 +194,9 @@ func (r *run) followingWave(k int) string {
 	return "the rollout is complete"
 }
 
-// failedNotice makes the notice of a failure, unless the last decision has known it.
+// failedNotice makes the notice of a failure, unless the last decision has known it. If its undo begins later, that of the failure has not reported that nodes return.
 func (r *run) failedNotice() {
-	if r.last != nil && r.last.Failure != nil {
+	if r.last != nil && r.last.Failure != nil && (r.out.Status.Failure.UndoAt == nil || r.last.Failure.UndoAt != nil) {
 		return
 	}
 	r.failureNotice(false)
@@ -216,8 +216,8 @@ func (r *run) failureNotice(repeated bool) {
 			n.Counts = &NoticeCounts{w.Nodes, w.Updated, w.Available, w.Failed}
 		}
 	}
-	if f := r.out.Status.Failure; f != nil && f.At != nil {
-		n.At = rollout.Time(f.At.UnixNano())
+	if f := r.out.Status.Failure; f != nil && undoBegan(f) != nil {
+		n.At, n.Occurrence = rollout.Time(undoBegan(f).UnixNano()), -seconds(f.UndoAt) // it may stop in the same second
 	}
 }
 

@@ -100,7 +100,7 @@ func (r *run) findReverted() {
 	}
 	r.undoing, r.out.Status.StartedAt = true, r.in.Last.StartedAt
 	if f := r.in.Last.Failure; r.last == nil && f != nil {
-		if r.out.Status.StartedAt = f.At; f.NewestPod != nil {
+		if r.out.Status.StartedAt = undoBegan(f); f.NewestPod != nil {
 			r.out.Status.StartedAt = second(afterNewest(f))
 		}
 	}

@@ -125,7 +125,11 @@ type RolloutFailure struct {
 	// +optional
 	At *metav1.Time `json:"at,omitempty"`
 
-	// NewestPod is when the newest pod of the set at that moment was created, by the clock of the API server. An undo has created only pods that are newer.
+	// UndoAt is when the undo began, if that was later than At: the action was Pause before, or the undo was not possible.
+	// +optional
+	UndoAt *metav1.Time `json:"undoAt,omitempty"`
+
+	// NewestPod is when the newest pod of the set at that moment, or at UndoAt, was created, by the clock of the API server. An undo has created only pods that are newer.
 	// +optional
 	NewestPod *metav1.Time `json:"newestPod,omitempty"`
 

@@ -443,6 +443,10 @@ func (in *RolloutFailure) DeepCopyInto(out *RolloutFailure) {
 		in, out := &in.At, &out.At
 		*out = (*in).DeepCopy()
 	}
+	if in.UndoAt != nil {
+		in, out := &in.UndoAt, &out.UndoAt
+		*out = (*in).DeepCopy()
+	}
 	if in.NewestPod != nil {
 		in, out := &in.NewestPod, &out.NewestPod
 		*out = (*in).DeepCopy()
