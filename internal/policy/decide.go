@@ -21,8 +21,8 @@ type Input struct {
 	Labels   []map[string]string
 	// Revisions belong to those of the Snapshot, by index; the last one may be missing, because it has not been written.
 	Revisions []Revision
-	// Claims returns what a quota counts of a pod of a revision, in a form that can be compared; nil if that is not known.
-	Claims func(revision int) string
+	// ClaimsMore reports whether a quota may count more of a pod of one revision than of one of another; nil if that is not known.
+	ClaimsMore func(revision, than int) bool
 	// UID and Generation are those of the daemon set; empty and 0 if they are not known.
 	UID        types.UID
 	Generation int64

@@ -22,13 +22,13 @@ func (r *run) timed(n *rollout.Node, w *watched) bool {
 // refused reports whether the API server refuses to create a pod on a node. A webhook that cannot be called, and an answer that is not clear, say nothing about the revision.
 func refused(n *rollout.Node) bool { return n.Refusal != nil && n.Refusal.Denied }
 
-// usedUpByOthers reports whether a quota has no room for the pod of a node, and would have none for one of the committed revision either, because the quota counts the same of both: others use it up. That of a
+// usedUpByOthers reports whether a quota has no room for the pod of a node, and would have none for one of the committed revision either, because the quota counts no more of it: others use it up. That of a
 // pod to which an undo returns counts, so that the undo does not go on.
 func (r *run) usedUpByOthers(n *rollout.Node) bool {
-	if f := n.Refusal; f == nil || !f.Quota || r.undoing || r.atRest() || r.in.Claims == nil || r.committed < 0 || r.committed >= len(r.in.Revisions) || r.template >= len(r.in.Revisions) {
+	if f := n.Refusal; f == nil || !f.Quota || r.undoing || r.atRest() || r.in.ClaimsMore == nil || r.committed < 0 || r.committed >= len(r.in.Revisions) || r.template >= len(r.in.Revisions) {
 		return false
 	}
-	return r.in.Claims(r.committed) == r.in.Claims(r.template)
+	return !r.in.ClaimsMore(r.template, r.committed)
 }
 
 // wentDown reports whether a node stopped being ready soon after it got its pod of the wanted revision, or after that was changed in place: the revision may be the reason. It is judged

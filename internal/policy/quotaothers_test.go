@@ -14,14 +14,15 @@ import (
 // TestAQuotaThatOthersUseUp: a quota that another workload uses up has no room for a pod of the committed revision either, so it says nothing about the new one, whose wave waits and names the reason. If the
 // quota counts more of the new pods, or it is not known what it counts, the new revision may be at fault. The pod to which an undo returns counts always: otherwise the undo would go on.
 func TestAQuotaThatOthersUseUp(t *testing.T) {
-	equal, more := func(int) string { return "1 cpu" }, func(revision int) string { return strings.Repeat("1 cpu ", revision+1) }
+	equal, more, less := func(_, _ int) bool { return false }, func(revision, than int) bool { return revision > than }, func(revision, than int) bool { return revision < than }
 	for name, c := range map[string]struct {
-		claims func(int) string
+		claims func(revision, than int) bool
 		quota  bool
 		fails  bool
 	}{
 		"the new pods count the same": {equal, true, false},
 		"the new pods count more":     {more, true, true},
+		"the new pods count less":     {less, true, false},
 		"it is not known":             {nil, true, true},
 		"it is no quota":              {equal, false, true},
 	} {

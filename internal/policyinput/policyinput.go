@@ -5,7 +5,6 @@
 package policyinput
 
 import (
-	"encoding/json"
 	"slices"
 
 	"everynode.dev/everynode/internal/clustercache"
@@ -49,47 +48,6 @@ func Digests(h *clustercache.Resolved) []string {
 		all[i] = revision.Digest(h.Entries[i].Template)
 	}
 	return all
-}
-
-// Claims returns what quotas count of the pods of each revision of a history (policy.Input): their resources, and what decides which quotas count them. It computes that once, because a policy asks
-// for each node that a quota refuses.
-func Claims(h *clustercache.Resolved) func(revision int) string {
-	compute, known := claims(h), map[int]string{}
-	return func(revision int) string {
-		text, is := known[revision]
-		if !is {
-			text = compute(revision)
-			known[revision] = text
-		}
-		return text
-	}
-}
-
-func claims(h *clustercache.Resolved) func(revision int) string {
-	return func(revision int) string {
-		if revision >= len(h.Entries) {
-			return "" // a template that has no revision yet
-		}
-		spec, _ := h.Entries[revision].Template["spec"].(map[string]any)
-		claims := map[string]any{}
-		for _, field := range []string{"resources", "overhead", "runtimeClassName", "priorityClassName", "activeDeadlineSeconds", "affinity"} {
-			claims[field] = spec[field]
-		}
-		for _, list := range []string{"containers", "initContainers"} {
-			all, _ := spec[list].([]any)
-			of := make([]any, len(all))
-			for i := range all {
-				container, _ := all[i].(map[string]any)
-				of[i] = []any{container["resources"], container["restartPolicy"]}
-			}
-			claims[list] = of
-		}
-		text, err := json.Marshal(claims)
-		if err != nil {
-			return h.Entries[revision].Name // equal to that of no other revision
-		}
-		return string(text)
-	}
 }
 
 // UpdatedByPolicy converts a set whose pods another controller manages into one that a policy updates by deletes. The set must have such a

@@ -3,7 +3,6 @@
 package policyinput_test
 
 import (
-	"maps"
 	"slices"
 	"testing"
 
@@ -29,30 +28,6 @@ func TestRevisions(t *testing.T) {
 	}
 	if !policyinput.Committed(h) || policyinput.Committed(&clustercache.Resolved{Revisions: h.Revisions[2:]}) {
 		t.Error("a history is committed if one of its revisions is")
-	}
-}
-
-// TestClaims: another image, label or probe claims no more of a quota; other resources do, and so does what decides which quotas count the pod.
-func TestClaims(t *testing.T) {
-	pod := func(image string, more map[string]any, cpu string) map[string]any {
-		spec := map[string]any{"containers": []any{map[string]any{"name": "c", "image": image, "resources": map[string]any{"requests": map[string]any{"cpu": cpu}}}}}
-		maps.Copy(spec, more)
-		return map[string]any{"spec": spec}
-	}
-	h := &clustercache.Resolved{Entries: []revision.Entry{
-		{Template: pod("a", nil, "1")}, {Template: pod("b", map[string]any{"hostNetwork": true}, "1")}, {Template: pod("a", nil, "2")},
-		{Template: pod("a", map[string]any{"priorityClassName": "p"}, "1")}, {Template: pod("a", map[string]any{"initContainers": []any{map[string]any{"name": "i"}}}, "1")},
-	}}
-	claims := policyinput.Claims(h)
-	var equal []bool
-	for i := range h.Entries {
-		equal = append(equal, claims(i) == claims(0))
-	}
-	if !slices.Equal(equal, []bool{true, true, false, false, false}) || claims(len(h.Entries)) == claims(0) {
-		t.Errorf("equal to the first one are %v", equal)
-	}
-	if n := testing.AllocsPerRun(10, func() { _ = claims(0) }); n > 0 {
-		t.Errorf("each call computes it again, with %g allocations", n)
 	}
 }
 

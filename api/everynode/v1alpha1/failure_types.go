@@ -12,7 +12,7 @@ import (
 // whose pod was not available when their update began do not count, until they have had an available pod of the new revision.
 type Failure struct {
 	// NodeDeadline is how long a pod of the new revision, or its creation if that is refused, may be unavailable. The time in which a quota has no room for
-	// the pod, and counts the same of pods of the committed revision, does not count. The time in which the node is not ready does not count either, unless the
+	// the pod, and counts no more of it than of pods of the committed revision, does not count. The time in which the node is not ready does not count either, unless the
 	// node stopped being ready within nodeDeadline after it got its pod, or after that was changed in place. Nor does the time of pulling images for the first
 	// start of containers; where the kubelet does not report it, at most 30 minutes. At least 1s; the default is 10m.
 	// +optional

@@ -161,7 +161,7 @@ func (g *Governance) AdoptBy(view *live.View, rules *policy.Policy) {
 // Input returns the input of the decision about the policies; nil if there is nothing to decide.
 func (g *Governance) Input(view *live.View) *policy.Input {
 	in := &policy.Input{
-		Snapshot: &view.Snapshot, Labels: view.Labels, Revisions: policyinput.Revisions(view.Workload, view.History, nil, policyinput.Digests(view.History)), Claims: policyinput.Claims(view.History), Set: g.Set, Approvals: g.Approvals,
+		Snapshot: &view.Snapshot, Labels: view.Labels, Revisions: policyinput.Revisions(view.Workload, view.History, nil, policyinput.Digests(view.History)), ClaimsMore: policyinput.ClaimsMore(view.History), Set: g.Set, Approvals: g.Approvals,
 		UID: view.Workload.UID, Generation: view.Workload.Generation, Last: g.Stored, Restored: true, Neighbours: g.Neighbours, Template: policy.Reported(g.Stored, view.Workload.TemplateOwners),
 	}
 	for _, p := range g.Policies {

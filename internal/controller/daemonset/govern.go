@@ -165,7 +165,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 		return policy.Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision, Revert: rollout.NoRevision}
 	}
 	in := &policy.Input{
-		Snapshot: s, Labels: p.c.Index.Labels(s.Nodes), Revisions: p.revisions(h), Claims: policyinput.Claims(h), Set: policyinput.SetOf(p.w), UID: p.w.UID, Generation: p.w.Generation,
+		Snapshot: s, Labels: p.c.Index.Labels(s.Nodes), Revisions: p.revisions(h), ClaimsMore: policyinput.ClaimsMore(h), Set: policyinput.SetOf(p.w), UID: p.w.UID, Generation: p.w.Generation,
 		Policies: p.rules.Policies, Unread: p.rules.Unread, Approvals: p.rules.Approvals, Unstored: p.rules.Unstored, Neighbours: p.turn.neighbours,
 		OpenYurt: p.stoodBack && p.w.Plain != nil && p.w.Set.Strategy != p.w.Plain.Strategy, Watch: p.state.governed.watch,
 		Stored: p.rules.Stored, Answers: p.answers(), Measuring: policy.MeasuredHere, Template: p.template(),
