@@ -58,13 +58,16 @@ func TestAnUndoLongAfterTheFailure(t *testing.T) {
 			p := &w.node("j").Pods[0]
 			p.Created, p.ReadySince, p.Restarts = w.s.Now.Add(-2*time.Minute), w.s.Now.Add(-time.Minute), 9
 			w.asks()
-			for range 3 {
+			for i := range 4 {
 				w.pass(time.Second)
 				if w.last.Phase != v1alpha1.PhaseUndoing {
-					t.Fatalf("the phase is %s: %+v", w.last.Phase, w.last.Blocking)
+					t.Fatalf("decision %d: the phase is %s: %+v", i, w.last.Phase, w.last.Blocking)
 				}
-				if w.last = w.last.DeepCopy(); c.lead {
+				if w.last = w.last.DeepCopy(); c.lead && i == 1 {
 					w.lead()
+				}
+				if i == 2 {
+					p.Restarts += 9
 				}
 			}
 		})

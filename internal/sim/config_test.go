@@ -174,8 +174,9 @@ func refusals(r *request) []refusal {
 	return all
 }
 
+// errQuota is the answer of a ResourceQuota of pods that others use up, as the API server words it.
 func errQuota(pod string) error {
-	return apierrors.NewForbidden(podResource("pods"), pod, errors.New("exceeded quota"))
+	return apierrors.NewForbidden(podResource("pods"), pod, errors.New("exceeded quota: q, requested: pods=1, used: pods=9, limited: pods=9"))
 }
 
 // errTimeout leaves open whether a request has taken effect.
