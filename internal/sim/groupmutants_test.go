@@ -43,6 +43,7 @@ func undoMutants() []mutant {
 		{"an undo is none", failureFile, "case r.failure.Undo && r.mayUndo() && r.undo():", "case r.failure.Undo && r.mayUndo() && r.p == nil:", "undo"},
 		{"a node that was broken before makes a revision fail", judgeFile, "if w.before || w.untouched", "if w.untouched", "undo"},
 		{"a node that joins and is broken makes a revision fail", watchFile, "case w.joined:", "case w.joined && r.p == nil:", "undo"},
+		{"a quota that others use up makes a revision fail", judgeFile, "refused(n) && !r.usedUpByOthers(n)", "refused(n)", "undo"},
 		{"a node that the undo has not touched stops it", judgeFile, "w.before || w.untouched ||", "w.before ||", "undo"},
 		{"one failed node more is allowed", failureFile, "case st.Failed > most:", "case st.Failed > most+1:", "undo"},
 		{"an analysis without an answer passes", answersFile, "if as.Answer != v1alpha1.AnswerPass {\n\t\t\th.passing = false", "if as.Answer == v1alpha1.AnswerFail {\n\t\t\th.passing = false", "analysis"},

@@ -459,6 +459,7 @@ func (s *sim) lastRollouts() {
 	}
 	s.lastIllness()
 	s.lastUndo()
+	s.lastQuota()
 }
 
 // counts is whether an approval that is about a revision counts for the rollout of that number.
