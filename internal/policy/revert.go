@@ -73,6 +73,16 @@ func (r *run) revert() {
 // blocks reports whether a status has an entry with that reason.
 func blocks(st *v1alpha1.SetStatus, reason string) bool { return blocking(st, reason) != "" }
 
+// UndoHeld returns why an undo that was decided does not return any node now, and the reason in blocking; empty if it does, or has ended.
+func UndoHeld(st *v1alpha1.SetStatus) (reason, message string) {
+	for _, reason := range []string{blockedNoUndo, blockedRefused, blockedUndoFailed} {
+		if message := blocking(st, reason); message != "" {
+			return reason, message
+		}
+	}
+	return "", ""
+}
+
 // blocking returns the message of the entry with that reason; empty if there is none.
 func blocking(st *v1alpha1.SetStatus, reason string) string {
 	i := slices.IndexFunc(st.Blocking, func(b v1alpha1.Blocking) bool { return b.Reason == reason })

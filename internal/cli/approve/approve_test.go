@@ -152,6 +152,14 @@ status: {state: Valid, targetNumber: 2, attempt: 1%s}
 				session(t, waiting(t), "retry agent", "undo agent --to-committed --reason 'it leaks memory'", "undo agent --to-committed", "undo agent --reason no",
 					"undo agent --to-committed --to-revision 2")
 		},
+		"undo-held": func(t *testing.T) string {
+			held := policy(t, "Failed", "Rolling")
+			status := held.Object["status"].(map[string]any)["sets"].([]any)[0].(map[string]any)
+			status["failure"] = map[string]any{"wave": "canary", "action": "Undo", "message": "Wave canary failed: 1 of 3 nodes failed, and 0 may fail."}
+			ended := session(t, cluster(t, held.DeepCopy()), "undo agent --to-committed")
+			status["blocking"] = []any{map[string]any{"reason": "UndoNotPossible", "message": "The undo is not possible, because argocd may write the template again."}}
+			return ended + session(t, cluster(t, held), "undo agent --to-committed")
+		},
 		"undo-on-delete": func(t *testing.T) string {
 			enforced := func(kind string) *fakecluster.Cluster {
 				p := policy(t, "Rolling", "Rolling")

@@ -190,6 +190,9 @@ func (s *situation) check() error {
 	case s.decision == v1alpha1.Retry && failure == nil:
 		return fmt.Errorf("revision %s has not failed: the rollout of %s is %s, so there is nothing to retry", s.status.TargetRevision, s.set.Title(), s.status.Phase)
 	case s.decision == v1alpha1.UndoRollout && failure != nil && failure.Action == v1alpha1.FailureUndo:
+		if reason, why := policy.UndoHeld(s.status); reason != "" {
+			return fmt.Errorf("the undo of revision %s was decided already, and returns no node now (%s): %s", s.status.TargetRevision, reason, why)
+		}
 		return fmt.Errorf("revision %s is undone already: %s reports the phase %s. %s", s.status.TargetRevision, s.policy, s.status.Phase, failure.Message)
 	case s.decision == v1alpha1.UndoRollout && s.status.Enforcement != v1alpha1.EnforcementFull && s.status.Enforcement != v1alpha1.EnforcementOnDelete:
 		return fmt.Errorf("%s enforces only %s for %s, so the policy cannot return nodes: change the template, for example with `%s undo %s`",
