@@ -174,11 +174,7 @@ func (r *run) hasFailed() bool {
 			r.out.Fail = &f
 		}
 	case asked != nil:
-		by := asked.Spec.By
-		if by == "" {
-			by = fmt.Sprintf("a user whom rolloutapproval/%s does not name", asked.Name)
-		}
-		r.fail("", strings.TrimSpace(fmt.Sprintf(undoRequested+"%s. %s", by, asked.Spec.Reason)))
+		r.fail("", requested(asked))
 		r.failure.Undo = true
 	case r.knowsNothing() && r.anyMarkedFailed() != nil:
 		r.failure = r.failedByMark(r.anyMarkedFailed())

@@ -48,6 +48,7 @@ func mutants() []mutant {
 		{"an undo that is not possible for a moment forgets the pods that it has created", "earlier.go", " && r.last.UndoStoppedAt == nil", ""},
 		{"after a pause, another manager takes a pod that became ready before the undo for one that it changed back", "earlier.go", "if f.UndoAt != nil {", "if f.UndoAt != nil && f.At == nil {"},
 		{"no notice reports an undo that begins after a pause", "notice.go", " && (r.out.Status.Failure.UndoAt == nil || r.last.Failure.UndoAt != nil)", ""},
+		{"the notice of an undo after a pause does not name the user", "status.go", "return r.failure.Message + \" \" + requested(asked)", "return r.failure.Message"},
 		{"the notice of an undo that begins later has the identity of the failure", "notice.go", ", -seconds(f.UndoAt) // it", ", 0 // it"},
 		{"nodes that return wait for the budget without a reason", "roll.go", "if r.returning && !r.undoing {\n\t\tr.blockedByBudget(nowhere)", "if r.s == nil {\n\t\tr.blockedByBudget(nowhere)"},
 		{"a pod that has just started is the reason why no other node returns", "budget.go", "!r.remains(youngPod-r.s.Now.Sub(made))", "made != 0"},

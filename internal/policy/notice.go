@@ -209,7 +209,7 @@ func (r *run) failureNotice(repeated bool) {
 	} else if r.failure.Undo && r.mayUndo() {
 		next = fmt.Sprintf("The nodes return to the committed revision %s.", r.out.Status.CommittedRevision)
 	}
-	n := r.notice(NoticeFailed, r.failure.Message, next)
+	n := r.notice(NoticeFailed, r.whyUndone(), next)
 	n.Wave, n.Repeated = r.failure.Wave, repeated
 	for i := range r.out.Status.Waves {
 		if w := &r.out.Status.Waves[i]; w.Name == n.Wave {

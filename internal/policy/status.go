@@ -251,12 +251,30 @@ func (r *run) undoBegins(target string) {
 	if r.s.Set.ExternalController {
 		what = fmt.Sprintf("its undo must change the template back to the committed revision %s, before nodes return to it", committed)
 	}
-	r.event(true, ReasonRolloutUndone, "Revision %s %s: %s. %s", target, r.failedText(), what, r.failure.Message)
+	r.event(true, ReasonRolloutUndone, "Revision %s %s: %s. %s", target, r.failedText(), what, r.whyUndone())
 	r.failedNotice()
 }
 
 // undoRequested begins the message of the failure of a revision that a user has undone.
 const undoRequested = "The undo was requested by "
+
+// requested says which user asked for an undo, and why.
+func requested(asked *v1alpha1.RolloutApproval) string {
+	by := asked.Spec.By
+	if by == "" {
+		by = fmt.Sprintf("a user whom rolloutapproval/%s does not name", asked.Name)
+	}
+	return strings.TrimSpace(fmt.Sprintf(undoRequested+"%s. %s", by, asked.Spec.Reason))
+}
+
+// whyUndone is the message of the failure, and who asked for its undo later.
+func (r *run) whyUndone() string {
+	asked := r.decided(v1alpha1.UndoRollout, "")
+	if f := r.out.Status.Failure; f == nil || f.UndoAt == nil || asked == nil {
+		return r.failure.Message
+	}
+	return r.failure.Message + " " + requested(asked)
+}
 
 // failedText says whether the revision has failed, or a user has undone it.
 func (r *run) failedText() string {

@@ -112,6 +112,13 @@ func TestNoticeOfAnUndoThatBeginsLater(t *testing.T) {
 			t.Fatalf("%s: notices %+v", action, w.notices)
 		}
 		n := w.notices[0]
+		asked := " The undo was requested by ada."
+		if action == v1alpha1.FailureUndo {
+			asked = ""
+		}
+		if n.Reason != failed.Reason+asked {
+			t.Errorf("%s: the reason is %q", action, n.Reason)
+		}
 		if n.Type != policy.NoticeFailed || n.ID() == failed.ID() || n.Next != "The nodes return to the committed revision agent-v1." || n.At != at || n.Wave != "canary" {
 			t.Errorf("%s: %+v after %+v", action, n, failed)
 		}
