@@ -28,7 +28,9 @@ type room struct {
 // vanished is whether the pod of a node is gone although no update has taken it, so that its create would begin one.
 func (d *dumb) vanished(f facts) bool {
 	g := d.s.Gate
-	return g != nil && g.Creates && d.s.Set.Strategy == RollingUpdate && d.creates(f) && d.successor(f) == d.s.Set.Update && d.remembers(f) && f.Last != d.s.Set.Update
+	return g != nil && g.Creates && d.s.Set.Strategy == RollingUpdate && d.creates(f) &&
+		d.successor(f) == d.s.Set.Update && d.remembers(f) && f.Last != d.s.Set.Update &&
+		!d.counts(f) // a surge may create next to an old pod that is prepared
 }
 
 // recreate says which creates begin an update.

@@ -68,7 +68,7 @@ func gateViolations(s *Snapshot, p *Plan) (bad []string) {
 			return p.InPlace != InPlaceNone && (p.InPlace != InPlaceArrived || !s.Gate.Creates || n.Refusal != nil)
 		})
 		starting := !begun && !changing && s.Set.Strategy == RollingUpdate && (a.Reason == Recreating || a.Reason == Surging || a.Kind == Mark || a.Kind == Patch && !s.Set.ClosesGate())
-		vanished := s.Gate.Creates && a.Reason == Creating && a.Revision == s.Set.Update && d.inHistory(n.Last) && n.Last != s.Set.Update && s.Set.Strategy == RollingUpdate
+		vanished := !begun && s.Gate.Creates && a.Reason == Creating && a.Revision == s.Set.Update && d.inHistory(n.Last) && n.Last != s.Set.Update && s.Set.Strategy == RollingUpdate
 		if starting || vanished {
 			starts++
 		}

@@ -6,7 +6,13 @@ package rollout
 // node may have evicted it.
 func (d *decision) beginsByCreate(n *Node, revision int) bool {
 	g := d.in.Gate
-	return g != nil && g.Creates && d.in.Set.Strategy == RollingUpdate && revision == d.in.Set.Update && n.Last != revision && d.inHistory(n.Last)
+	return g != nil && g.Creates && d.in.Set.Strategy == RollingUpdate && revision == d.in.Set.Update && n.Last != revision && d.inHistory(n.Last) && !d.hasBegun(n)
+}
+
+// hasBegun reports whether the update of a node has begun. With a surge, a pod is also created next to an old one that its preDelete hook has not released, or that is about to be deleted.
+func (d *decision) hasBegun(n *Node) bool {
+	begun, _ := d.progressOf(n)
+	return begun
 }
 
 // paceCreates lets those creates begin an update that the pace of the policy allows. The others are not delayed: the node gets its last revision once more, and is updated in its turn.
