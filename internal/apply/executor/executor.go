@@ -223,8 +223,8 @@ func (r *run) createAll(ctx context.Context, actions []int, others func()) {
 		for _, i := range actions[at : at+n] {
 			action := r.job.Plan.Actions[i]
 			r.asDecided(action).inTurn(&wg, func(e sender) {
-				params := r.params(r.job.Snapshot.Nodes[action.Node].Name, action.Revision)
-				switch r.createOne(ctx, e, i, name{Params: params}) {
+				node := &r.job.Snapshot.Nodes[action.Node]
+				switch r.createOne(ctx, e, i, name{Params: r.params(node.Name, action.Revision), counted: countedOn(node)}) {
 				case createFailed:
 					failed.Add(1)
 				case createRefused:
@@ -331,10 +331,10 @@ func (r *run) claim(ctx context.Context, e sender, i int, p name) outcome {
 		r.fail(fmt.Errorf("another pod had the name %s and is gone now; trying again", p.PodName))
 	case h.why == nil:
 		r.finish(i)
+	case p.inTheWay(r.job.Workload, h.pod):
+		return r.createOne(ctx, e, i, freeName(r.job.Workload, h.pod, p))
 	case h.stale:
 		r.fail(h.why)
-	case p.taken < mostTaken && isStranger(r.job.Workload, h.pod):
-		return r.createOne(ctx, e, i, freeName(r.job.Workload, h.pod, p))
 	default:
 		node, t := r.job.Plan.Actions[i].Node, r.job.Texts
 		r.blocked(i, h.why.Error(), e.block(p.Node, h.why.Error()))

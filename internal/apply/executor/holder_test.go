@@ -50,3 +50,27 @@ func TestATerminatingHolderIsNotAdopted(t *testing.T) {
 		t.Errorf("%s is to be adopted, although a read has shown that it is terminating", left[0].Name)
 	}
 }
+
+// TestAnOwnPodInTheWayOfASlowCreate: a pod of the set has the name of a slow create. The create tries another name if the decision has counted that pod. If not, an earlier create
+// may have made the pod.
+func TestAnOwnPodInTheWayOfASlowCreate(t *testing.T) {
+	for _, counted := range []bool{true, false} {
+		e := executorOf(t, &slowPods{}, 1, "set")
+		e.Pods = holderPods{&slowPods{}, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ns", Name: "p0", UID: uidOf(0), ResourceVersion: "500", Labels: map[string]string{"app": "a"},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "set0", UID: "set", Controller: new(true)}},
+			},
+			Spec: corev1.PodSpec{NodeName: "n0"},
+		}}
+		c := &slowCreate{e: sender{Executor: e, key: setKey(0)}, workload: e.Index.Workload(setKey(0)), warn: func(error) {}, name: name{Params: podtemplate.Params{
+			Namespace: "ns", SetName: "set0", Node: "n0", Hash: "h1", Owner: metav1.OwnerReference{APIVersion: "apps/v1", UID: "set"}, PodName: "p0",
+		}}}
+		if counted {
+			c.name.counted = []string{string(uidOf(0))}
+		}
+		if again := c.exists(t.Context()); again != counted || (c.name.PodName != "p0") != counted {
+			t.Errorf("counted %t: another try %t, with the name %s", counted, again, c.name.PodName)
+		}
+	}
+}

@@ -3,6 +3,8 @@
 package executor
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -10,16 +12,19 @@ import (
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/podtemplate"
 	"everynode.dev/everynode/internal/revision"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // name is the name of a new pod, with its other parameters.
 type name struct {
 	podtemplate.Params
-	// taken is how many earlier names for the node are used by pods that do not belong to the set.
+	// taken is how many earlier names for the node are used by other pods.
 	taken int
+	// counted are the UIDs of the pods that the decision has counted on the node.
+	counted []string
 }
 
-// mostTaken is how many names for a node may be used by foreign pods before no further name is tried. Each follows from the pod that has the one before, so
+// mostTaken is how many names for a node may be used by other pods before no further name is tried. Each follows from the pod that has the one before, so
 // only an account that wants to keep the node from its pod takes them all.
 const mostTaken = 10
 
@@ -53,12 +58,27 @@ func (r *run) params(node string, rev int) podtemplate.Params {
 	return p
 }
 
-// freeName returns another name, because a foreign pod has this one. The UID of the foreign pod is part of the hash, so a repeated create asks for the same names.
-func freeName(w *dialect.Workload, stranger *corev1.Pod, n name) name {
-	key := revision.PodKey{SetName: w.Name, SetUID: w.UID, Node: n.Node, Hash: n.Hash, Salt: string(stranger.UID)}
+// freeName returns another name, because another pod has this one. The UID of that pod is part of the hash, so a repeated create asks for the same names.
+func freeName(w *dialect.Workload, holder *corev1.Pod, n name) name {
+	key := revision.PodKey{SetName: w.Name, SetUID: w.UID, Node: n.Node, Hash: n.Hash, Salt: string(holder.UID)}
 	n.PodName = key.Name()
 	n.taken++
 	return n
+}
+
+// inTheWay reports whether the pod that has a name of a new pod keeps that name and is no reason against the new pod: it is a stranger, or one of those that the decision has counted on
+// the node. With a surge that is the old pod, if it had its name before the set adopted it. A pod that the decision has not counted may be the one that an earlier create has
+// made, with a hash that a webhook has changed since.
+func (n *name) inTheWay(w *dialect.Workload, holder *corev1.Pod) bool {
+	return n.taken < mostTaken && (isStranger(w, holder) || slices.Contains(n.counted, string(holder.UID)))
+}
+
+// countedOn returns the UIDs of the pods that a decision has counted on a node.
+func countedOn(n *rollout.Node) (uids []string) {
+	for i := range n.Pods {
+		uids = append(uids, n.Pods[i].UID)
+	}
+	return uids
 }
 
 // isStranger reports whether a pod is not the set's, and cannot become its own: it has another owner, or none and is not selected, or is being deleted. Such is the pod that a

@@ -88,10 +88,10 @@ func (c *slowCreate) exists(ctx context.Context) (again bool) {
 		_ = Sleep(ctx, busyPause) // it is gone now
 	case h.why == nil:
 		c.e.Index.Accept(c.e.key, c.name.Node, 0)
-	case h.stale:
-	case c.name.taken < mostTaken && isStranger(c.workload, h.pod):
+	case c.name.inTheWay(c.workload, h.pod):
 		c.name = freeName(c.workload, h.pod, c.name)
 		return true
+	case h.stale:
 	default:
 		c.e.block(c.name.Node, h.why.Error())
 		c.warn(h.why)

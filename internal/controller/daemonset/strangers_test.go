@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // TestATenantCannotTakeThePlaceOfAPod: a tenant of another namespace, who knows the UID of a set, makes a pod on each node whose pod is being replaced. The
@@ -115,6 +117,51 @@ func TestSeveralPodsOfStrangersInTheWay(t *testing.T) {
 			w.settle()
 			if w.status("numberAvailable") != 1 {
 				t.Errorf("no pod is available: %v", w.log)
+			}
+		})
+	}
+}
+
+// TestAnOwnPodInTheWay: a stranger's pod has the first name that a set with a surge has for its pod, and a pod of the set has the second one: an old one that it has adopted, or
+// the last one, which is being deleted and does not go. The next pod gets the third name.
+func TestAnOwnPodInTheWay(t *testing.T) {
+	for name, adopted := range map[string]bool{"adopted": true, "being deleted": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, func(ds *appsv1.DaemonSet) {
+				ds.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxSurge: new(intstr.FromInt32(1)), MaxUnavailable: new(intstr.FromInt32(0))}
+			})
+			w.before = func(verb, name string) error {
+				if i := len(w.pods); verb == "create" && (i == 0 || i == 1 && adopted) && w.pods[name] == nil {
+					w.pods[name] = &corev1.Pod{
+						ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(fmt.Sprint("strange-", i)), ResourceVersion: w.next()},
+						Spec:       corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+					}
+					if i == 1 {
+						w.pods[name].Labels = map[string]string{"app": "x"}
+					}
+				}
+				return nil
+			}
+			w.settle()
+			for _, p := range w.pods {
+				if !adopted && p.Labels["app"] == "x" {
+					p.DeletionTimestamp = &metav1.Time{Time: w.clock.Now()}
+					p.Finalizers, p.ResourceVersion = []string{"example.com/keep"}, w.next()
+					w.seePod(p)
+				}
+			}
+			for range 5 {
+				w.clock.Step(time.Minute)
+				w.settle()
+			}
+			serving := 0
+			for _, p := range w.pods {
+				if p.Labels["controller-revision-hash"] != "" && p.DeletionTimestamp == nil {
+					serving++
+				}
+			}
+			if serving != 1 {
+				t.Errorf("%d pods of the newest revision, want 1: %v", serving, w.log)
 			}
 		})
 	}
