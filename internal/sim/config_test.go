@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -181,3 +182,19 @@ func errQuota(pod string) error {
 
 // errTimeout leaves open whether a request has taken effect.
 func errTimeout() error { return apierrors.NewTimeoutError("time is up", 1) }
+
+// TestDeadlinesOfPolicies: no run has a deadline that the API refuses for spec.failure. What a policy does with one of 0 is no defect.
+func TestDeadlinesOfPolicies(t *testing.T) {
+	for seed := range uint64(2000) {
+		cfg, _ := configOf(seed)
+		f := cfg.specOf().Failure
+		if f == nil {
+			continue
+		}
+		for _, d := range []*metav1.Duration{f.NodeDeadline, f.WaveDeadline} {
+			if d != nil && d.Duration < time.Second {
+				t.Fatalf("seed %d has the rollout %s: a deadline of %s, and the API accepts none below 1s", seed, cfg.rollout, d.Duration)
+			}
+		}
+	}
+}

@@ -57,7 +57,7 @@ func anyRollout(r *rand.Rand) string {
 		words = append(words, "latest")
 	}
 	if r.IntN(3) == 0 {
-		words = append(words, "judge:"+oneOf(r, "0", "1", "1", "3"))
+		words = append(words, "judge:"+oneOf(r, "1", "1", "1", "3"))
 	}
 	return strings.Join(words, ",")
 }
