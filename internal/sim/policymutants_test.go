@@ -38,6 +38,7 @@ func policyMutants() []mutant {
 		{"a node that is held back and has no pod gets the newest", gateFile, "return n.Fit == MustRun && !d.in.Set.ExternalController && n.Last != d.in.Set.Update", "return false", "wave"},
 		{"one update more than the pace allows", gateFile, "d.usage.paced+d.usage.taken >= g.InFlight", "d.usage.paced+d.usage.taken > g.InFlight", "pace"},
 		{"a pod that vanishes begins no update", "rollout/vanished.go", "return g != nil && g.Creates &&", "return g != nil && !g.Creates &&", "pace"},
+		{"a pod next to one that its hook holds begins an update", "rollout/vanished.go", " && !d.hasBegun(n)", "", "known-pod"},
 		{"a new pod whose gate is closed is in the middle of its update", "rollout/inplace.go", "p.InPlace == InPlaceArrived && t.node.Refusal == nil", "p.InPlace == InPlaceAnnounced && t.node.Refusal == nil", "pace"},
 		{"a time between updates is none", decideFile, "g.Starts = 1\n", "g.Starts = 100\n", "pace"},
 		{"a time between updates is half as long", decideFile, "rest := gap - r.startedFor(last)", "rest := gap/2 - r.startedFor(last)", "pace"},

@@ -21,6 +21,7 @@ func actorMutants() map[string][]mutant {
 				"a pod that names the UID of the set is no stranger", namesFile, "return !ok || owner != w.UID || advanced != w.Advanced",
 				"return ok && (owner != w.UID || advanced != w.Advanced)", "liveness",
 			},
+			{"a pod of the set in the way keeps its node from the next one", namesFile, "slices.Contains(n.counted, string(holder.UID))", "slices.Contains(n.counted, \"\")", "liveness"},
 			{
 				"a stranger that a read shows is not taken in", executorFile, "rec, _ := e.observe(pod)", "rec, _ := e.Index.PodFrom(pod)", "deleting",
 			},
