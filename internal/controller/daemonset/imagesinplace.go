@@ -25,8 +25,6 @@ const unreadLimit = time.Minute
 
 // pullState is what is kept between passes about pulling ahead. Losing it is harmless.
 type pullState struct {
-	// none is whether the set is known to have no jobs.
-	none bool
 	// refused is whether the last job could not be created. Then nothing pulls, and changes in place do not wait.
 	refused bool
 	// unread is when changes in place were to wait first and it was not known yet which images there are; zero if that is known.
@@ -89,7 +87,7 @@ func (p *pass) waitsInPlace(read bool) bool {
 }
 
 // jobless is whether the set has no jobs to delete: it never changed pods in place, or is known to have none.
-func (p *pass) jobless() bool { return p.d.InPlace == nil || p.state.pulls.none }
+func (p *pass) jobless() bool { return p.d.InPlace == nil || p.c.orders.isJobless(p.w.UID) }
 
 // gateOffText is the text for a set that asks to wait where the feature gate is off; inPlace is whether its changes in place wait all the same.
 func gateOffText(inPlace bool) string {

@@ -5,6 +5,7 @@ package daemonset
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +33,7 @@ func imagesInPlace(t *testing.T, agents ...string) (*advanced, *jobs) {
 	for _, node := range agents {
 		a.agent(everynode.AgentNamespace, node)
 	}
-	if a.settle(); len(j.all) > 0 || !a.c.states[a.key].pulls.none {
+	if a.settle(); len(j.all) > 0 || !a.c.orders.isJobless("set-uid") {
 		t.Fatalf("before the roll the jobs are %v", j.all)
 	}
 	j.made = timeOf(a.clock.Now())
@@ -96,6 +97,35 @@ func TestChangesInPlaceWaitForImages(t *testing.T) {
 	a.settle()
 	if len(j.all) > 0 || a.served() != nil || a.status("updatedNumberScheduled") != 3 || len(a.wrote("delete")) > 0 {
 		t.Errorf("in the end the jobs are %v, %d are updated, and deleted %q", j.all, a.status("updatedNumberScheduled"), a.wrote("delete"))
+	}
+}
+
+// TestAJobThatAppearsLate: a create whose time is up may take effect when the set no longer changes its pods in place. The job goes.
+func TestAJobThatAppearsLate(t *testing.T) {
+	a, j := imagesInPlace(t, "n1", "n2")
+	a.image("img:v2")
+	a.mustPass()
+	late := maps.Clone(j.all)
+	if len(late) != 1 {
+		t.Fatalf("the jobs are %v", j.all)
+	}
+	clear(j.all)
+	a.change(func(spec map[string]any) {
+		spec["updateStrategy"].(map[string]any)["rollingUpdate"].(map[string]any)["rollingUpdateType"] = "Standard"
+	})
+	a.settle()
+	maps.Copy(j.all, late)
+	a.mustPass()
+	if len(j.all) != 1 {
+		t.Fatal("each pass reads the jobs of a set that has none")
+	}
+	a.c.pending.remove(a.key)
+	a.c.PullsChanged("set-uid")
+	if _, isNew := a.c.pending.add(a.key); isNew {
+		t.Error("no pass is asked for")
+	}
+	if a.settle(); len(j.all) > 0 {
+		t.Errorf("in the end the jobs are %v", j.all)
 	}
 }
 

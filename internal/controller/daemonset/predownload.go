@@ -66,6 +66,8 @@ type orders struct {
 	mu      sync.Mutex
 	of      map[types.UID]order
 	waiting map[types.UID]clustercache.Key
+	// jobless has the sets that are known to have no jobs.
+	jobless map[types.UID]clustercache.Key
 }
 
 // order is the order in which the nodes of a set are served, and the nodes that are not yet; see predownload.Input.Order.
@@ -93,14 +95,32 @@ func (o *orders) set(uid types.UID, is order) (changed bool) {
 func (o *orders) wait(uid types.UID, key clustercache.Key, on bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	remember(&o.waiting, uid, key, on)
+}
+
+// setJobless records whether a set is known to have no jobs. Before a read of the jobs it is set, so that a job that appears during or after the read is not missed.
+func (o *orders) setJobless(uid types.UID, key clustercache.Key, is bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	remember(&o.jobless, uid, key, is)
+}
+
+func (o *orders) isJobless(uid types.UID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, is := o.jobless[uid]
+	return is
+}
+
+func remember(in *map[types.UID]clustercache.Key, uid types.UID, key clustercache.Key, on bool) {
 	if !on {
-		delete(o.waiting, uid)
+		delete(*in, uid)
 		return
 	}
-	if o.waiting == nil {
-		o.waiting = map[types.UID]clustercache.Key{}
+	if *in == nil {
+		*in = map[types.UID]clustercache.Key{}
 	}
-	o.waiting[uid] = key
+	(*in)[uid] = key
 }
 
 // drop forgets a set that is gone.
@@ -109,6 +129,7 @@ func (o *orders) drop(uid types.UID) {
 	defer o.mu.Unlock()
 	delete(o.of, uid)
 	delete(o.waiting, uid)
+	delete(o.jobless, uid)
 }
 
 // Order returns the order in which the nodes of the set with that UID are served, and the nodes that are not served yet; none if the set pulls no images in
@@ -119,12 +140,17 @@ func (c *Controller) Order(set types.UID) (first []string, held map[string]bool)
 	return c.orders.of[set].first, c.orders.of[set].held
 }
 
-// PullsChanged asks for a pass for the set with that UID if it waits for images; it never blocks.
+// PullsChanged asks for a pass for the set with that UID if it waits for images, or has a job although it was known to have none: a create may take effect after its time is up, when the set
+// no longer needs the job. It never blocks.
 func (c *Controller) PullsChanged(set types.UID) {
 	c.orders.mu.Lock()
-	key, waits := c.orders.waiting[set]
+	key, asks := c.orders.waiting[set]
+	if was, jobless := c.orders.jobless[set]; jobless {
+		key, asks = was, true
+		delete(c.orders.jobless, set)
+	}
 	c.orders.mu.Unlock()
-	if waits {
+	if asks {
 		c.Enqueue(key)
 	}
 }
@@ -184,9 +210,13 @@ func (p *pass) look(ctx context.Context, h *clustercache.Resolved, s *rollout.Sn
 	}
 	var err error
 	if ready {
+		p.c.orders.setJobless(p.w.UID, p.key, true)
 		in.Jobs, err = p.c.PullJobs.Owned(ctx, p.w.Namespace, p.w.UID)
 	}
 	read := ready && err == nil
+	if !read || len(in.Jobs) > 0 {
+		p.c.orders.setJobless(p.w.UID, p.key, false)
+	}
 	if wait && (asked && p.d.Predownload || in.InPlace != nil && p.waitsInPlace(read)) {
 		p.recordUnlisted(s, in.Wait(p.c.PullJobs.Look)) // before it is ready that knows of no image, so every node waits
 		p.state.pulls.ordered(in)
@@ -197,7 +227,6 @@ func (p *pass) look(ctx context.Context, h *clustercache.Resolved, s *rollout.Sn
 		}
 		return a
 	}
-	p.state.pulls.none = len(in.Jobs) == 0
 	a.in = in
 	return a
 }
@@ -216,7 +245,9 @@ func (p *pass) predownload(ctx context.Context, h *clustercache.Resolved, a *loo
 	}
 	out := predownload.Decide(a.in)
 	p.serve(a.in, &out, plan)
-	p.state.pulls.none = p.state.pulls.none && len(out.Create) == 0
+	if len(out.Create) > 0 {
+		p.c.orders.setJobless(p.w.UID, p.key, false)
+	}
 	if err := p.pullAhead(ctx, h, a, &out); err != nil {
 		a.again = predownloadRetry
 	}
