@@ -25,6 +25,10 @@ func imageMutants() map[string][]mutant {
 				"images are pulled on nodes that are held back", "predownload/decide.go", "case rollout.CauseSpec, rollout.CauseLimit, rollout.CausePlacement, rollout.CausePolicy:",
 				"case rollout.CausePlacement:", "image",
 			},
+			{
+				"a job that appears late stays", "controller/daemonset/predownload.go", "if was, jobless := c.orders.jobless[set]; jobless {",
+				"if was, jobless := c.orders.jobless[set]; jobless && was == key {", "image",
+			},
 		},
 		"inplace,readers": {
 			{

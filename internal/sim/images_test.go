@@ -154,6 +154,10 @@ func (f pullsOf) Create(_ context.Context, job *v1beta1.ImagePullJob) error {
 			},
 			owner: owner, parallelism: job.Spec.Parallelism.IntValue(), made: s.moment, born: s.w.now, asked: map[string]time.Time{}, at: map[string]int{}, ordered: map[string]rollout.Time{},
 		})
+		for _, m := range s.managers() { // their watches show it
+			m.c.PullsChanged(owner)
+			m.enqueue(m.key)
+		}
 		return nil, nil
 	}})
 	f.m.noJob = f.m.noJob || err != nil && !apierrors.IsAlreadyExists(err)
