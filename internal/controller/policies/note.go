@@ -4,6 +4,7 @@ package policies
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +16,19 @@ import (
 
 // noteAfter is how long a decision may have no state before its message says why: a user may create it before what it names.
 const noteAfter = 10 * time.Second
+
+// mostNotes is how many messages the decisions of a namespace get within noteInterval. Who creates very many decisions, and creates and deletes their policy again and again, would cause a write for each of them each time
+// otherwise.
+const (
+	mostNotes    = 50
+	noteInterval = time.Minute
+)
+
+// noteCount is how many messages were written in a namespace since some time.
+type noteCount struct {
+	since time.Time
+	notes int
+}
 
 // note is the message of a decision that has no state. It is written only into the version that was read: a state that another manager has written stays as it is.
 type note struct {
@@ -59,7 +73,8 @@ func (s *Store) noteLater() {
 }
 
 // writeNotes writes why decisions that name a policy have no effect, until they have one. A process writes each message once: an API server or a webhook that stores another one causes no further writes. One that is
-// refused is not tried again until something changes, because no decision depends on it. slow is whether one took long: the others are left for the next time.
+// refused is not tried again until something changes, because no decision depends on it. slow is whether one took long. The status of the policy waits for these writes, so if they take long together, or there are
+// too many, the others are left for later.
 func (s *Store) writeNotes(ctx context.Context, name types.NamespacedName) (slow bool) {
 	due, read := s.waiting(name)
 	if len(due) == 0 {
@@ -72,19 +87,23 @@ func (s *Store) writeNotes(ctx context.Context, name types.NamespacedName) (slow
 			return false
 		}
 	}
-	for i := range due {
+	for start, i := s.Clock.Now(), 0; i < len(due); i++ {
 		a := &due[i]
-		text, is := s.noteOf(a, read, sets)
-		if !is {
+		text, is, wait := s.noteOf(a, read, sets)
+		switch {
+		case wait > 0:
+			s.queue.AddAfter(name, wait)
+			return false
+		case !is:
 			continue
 		}
 		began := s.Clock.Now()
 		if err := s.patch(ctx, v1alpha1.ResourceApprovals, &a.ObjectMeta, note{message(text)}); err != nil {
 			klog.FromContext(ctx).V(1).Info("Could not write why a RolloutApproval has no effect", "rolloutApproval", klog.KObj(a), "reason", err.Error())
 		}
-		if s.Clock.Since(began) > slowWrite {
+		if s.Clock.Since(start) > slowWrite {
 			s.queue.AddAfter(name, time.Second)
-			return true
+			return s.Clock.Since(began) > slowWrite
 		}
 	}
 	return false
@@ -108,18 +127,37 @@ func (s *Store) waiting(of types.NamespacedName) (due []v1alpha1.RolloutApproval
 	return due, read
 }
 
-// noteOf returns the message of a decision, and whether it is to be written. It is recorded as written.
-func (s *Store) noteOf(a *v1alpha1.RolloutApproval, read *policy.Policy, sets []policy.Set) (text string, is bool) {
+// noteOf returns the message of a decision, and whether it is to be written. It is recorded as written. wait is how long it must wait because too many were written.
+func (s *Store) noteOf(a *v1alpha1.RolloutApproval, read *policy.Policy, sets []policy.Set) (text string, is bool, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, now := s.policies.get(types.NamespacedName{Namespace: a.Namespace, Name: a.Spec.Policy}), s.approvals[a.Namespace][a.Name]
 	if now == nil || now.object.UID != a.UID || !now.waits() || (e == nil) != (read == nil) {
-		return "", false // what has changed causes another look
+		return "", false, 0 // what has changed causes another look
 	}
 	text, known := policy.NoEffect(a, read, sets, func(set policy.Set) *v1alpha1.SetStatus { return e.last(set) })
 	if !known || text == a.Status.Message || text == now.noted && text != "" {
-		return "", false
+		return "", false, 0
+	}
+	if wait := s.countNote(a.Namespace); wait > 0 {
+		return "", false, wait
 	}
 	now.noted = text
-	return text, true
+	return text, true, 0
+}
+
+// countNote counts a message in a namespace, or returns how long it must wait because there are too many. The lock is held.
+func (s *Store) countNote(namespace string) (wait time.Duration) {
+	now := s.Clock.Now()
+	maps.DeleteFunc(s.notes, func(_ string, c noteCount) bool { return now.Sub(c.since) >= noteInterval })
+	c, known := s.notes[namespace]
+	if !known {
+		c.since = now
+	}
+	if c.notes >= mostNotes {
+		return c.since.Add(noteInterval).Sub(now)
+	}
+	c.notes++
+	s.notes[namespace] = c
+	return 0
 }

@@ -4,6 +4,7 @@ package policies
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 )
@@ -153,5 +155,80 @@ func TestAPlaceThatIsNotStored(t *testing.T) {
 		if err := b.patch(t.Context(), v1alpha1.ResourceApprovals, &meta, approvalStatus{RolloutApprovalStatus: status}); !errors.Is(err, errNotStored) {
 			t.Errorf("%+v: %v", status, err)
 		}
+	}
+}
+
+// TestManyMessages: who creates very many decisions and lets their policy come and go causes a bounded number of writes. The status of the policy does not wait for them for long.
+func TestManyMessages(t *testing.T) {
+	var all []runtime.Object
+	for i := range 2 * mostNotes {
+		all = append(all, decision(fmt.Sprintf("a%03d", i), "p", "agnets", "canary", "agents-2"))
+	}
+	b := newBench(t, nil, all...)
+	b.until("all is read", func() bool { b.Store.mu.Lock(); defer b.Store.mu.Unlock(); return b.isRead() })
+	for range 3 {
+		b.later("p")
+		if err := b.client.Tracker().Add(agentsPolicy()); err != nil {
+			t.Fatal(err)
+		}
+		b.until("the policy is read", func() bool { return len(b.Of(agents).Policies) == 1 })
+		b.later("p")
+		if err := b.client.Tracker().Delete(v1alpha1.GroupVersion().WithResource(v1alpha1.ResourcePolicies), "ns", "p"); err != nil {
+			t.Fatal(err)
+		}
+		b.until("the policy is gone", func() bool { return len(b.Of(agents).Policies) == 0 })
+	}
+	if got := len(b.written()); got != mostNotes {
+		t.Errorf("%d writes, want %d", got, mostNotes)
+	}
+	b.Store.mu.Lock()
+	for namespace, c := range b.notes {
+		b.notes[namespace] = noteCount{since: c.since.Add(-noteInterval), notes: c.notes}
+	}
+	b.notes["another"] = noteCount{since: time.Now().Add(-time.Hour), notes: mostNotes}
+	b.Store.mu.Unlock()
+	b.later("p")
+	if got := len(b.written()); got != 2*mostNotes {
+		t.Errorf("%d writes after a minute, want %d", got, 2*mostNotes)
+	}
+	b.Store.mu.Lock()
+	defer b.Store.mu.Unlock()
+	if len(b.notes) != 1 {
+		t.Errorf("the store remembers %v", b.notes)
+	}
+}
+
+// slowly is a clock that each request advances by almost as long as a slow one takes.
+type slowly struct {
+	clock.RealClock
+	b *bench
+}
+
+func (c slowly) Now() time.Time {
+	return time.Unix(1_700_000_000, 0).Add(time.Duration(len(c.b.written())) * (slowWrite - 1))
+}
+func (c slowly) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// TestMessagesDelayNoStatus: the status of the policy waits for a few messages only, also if none of them takes long.
+func TestMessagesDelayNoStatus(t *testing.T) {
+	var all []runtime.Object
+	for i := range 10 {
+		all = append(all, decision(fmt.Sprintf("a%d", i), "p", "agents", "canary", "agents-2"))
+	}
+	b := newBench(t, nil, all...)
+	o := b.Options
+	o.Clock = slowly{b: b}
+	s := New(o)
+	s.known[v1alpha1.ResourcePolicies], s.known[v1alpha1.ResourceApprovals] = true, true
+	for _, a := range all {
+		is := &v1alpha1.RolloutApproval{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(a.(*unstructured.Unstructured).Object, is); err != nil {
+			t.Fatal(err)
+		}
+		s.putApproval(is)
+		s.approvals["ns"][is.Name].seen = time.Time{}
+	}
+	if slow := s.writeNotes(t.Context(), types.NamespacedName{Namespace: "ns", Name: "p"}); slow || len(b.written()) != 2 {
+		t.Errorf("slow is %t after %d writes", slow, len(b.written()))
 	}
 }

@@ -59,6 +59,8 @@ type Store struct {
 	known     map[string]bool // whether the objects of a resource have been read, or cannot exist
 	policies  table[*entry]
 	approvals table[*approval]
+	// notes are the messages that were written within noteInterval, by namespace.
+	notes map[string]noteCount
 }
 
 // approval is one approval.
@@ -128,6 +130,7 @@ func New(o Options) *Store {
 		known:     map[string]bool{},
 		policies:  table[*entry]{},
 		approvals: table[*approval]{},
+		notes:     map[string]noteCount{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 30*time.Second),
 			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: "policies", Clock: o.Clock}),
