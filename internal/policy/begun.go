@@ -85,7 +85,7 @@ func (r *run) findBegun() {
 		there := at < len(r.s.Nodes) && r.s.Nodes[at].Name == b.name && !r.s.Nodes[at].Gone
 		another := there && b.joined != 0 && b.joined != r.s.Nodes[at].Joined
 		switch {
-		case known && !r.p.Waves[k].limited() && (!there || another || !wentDownMeanwhile(&r.s.Nodes[at]) || !r.p.Waves[k].matches(r.in.Labels[at])):
+		case known && !r.p.Waves[k].limited() && (!there || another || !wentDownMeanwhile(r.s, &r.s.Nodes[at]) || !r.p.Waves[k].matches(r.in.Labels[at])):
 			remove(j, 0)
 		case another:
 			remove(j, 1)
@@ -93,7 +93,7 @@ func (r *run) findBegun() {
 		case there && member(r.s, &r.s.Nodes[at]) && r.p.Waves[k].matches(r.in.Labels[at]):
 			r.began[at] = place(k)
 		case there && member(r.s, &r.s.Nodes[at]): // a user has changed its labels, or the wave
-		case there && wentDownMeanwhile(&r.s.Nodes[at]) && r.p.Waves[k].matches(r.in.Labels[at]):
+		case there && wentDownMeanwhile(r.s, &r.s.Nodes[at]) && r.p.Waves[k].matches(r.in.Labels[at]):
 			r.keepNeeded(at, place(k))
 		case there: // it may come back, also under another manager
 			r.apart[at], r.gone[k], r.away[k] = place(k), r.gone[k]+1, r.away[k]+1
@@ -122,16 +122,16 @@ func (r *run) waveIndexes() map[string]int {
 	return waves
 }
 
-// wentDownMeanwhile reports whether a node on which the update has begun is not ready, before it has its new pod. Kubernetes taints such a node, so most sets need no pod there any more.
-func wentDownMeanwhile(n *rollout.Node) bool {
-	return n.Fit == rollout.MayStay && !n.Ready && !n.Gone && !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
+// wentDownMeanwhile reports whether a node on which the update has begun is not ready, or was not a moment ago, before it has its new pod. Kubernetes taints such a node, so most sets need no pod there any more.
+func wentDownMeanwhile(s *rollout.Snapshot, n *rollout.Node) bool {
+	return isDown(s, n) && !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
 }
 
 // keepDown keeps the nodes of other waves that went down during the rollout, after its update had taken their pod. noteBegun notes them, so that another manager knows of them.
 func (r *run) keepDown() {
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
-		if n.Fit != rollout.MayStay || n.Last != r.s.Set.Update || r.began[i] != nowhere || !wentDownMeanwhile(n) || n.Since < r.start() {
+		if n.Fit != rollout.MayStay || n.Last != r.s.Set.Update || r.began[i] != nowhere || !wentDownMeanwhile(r.s, n) || n.Since < r.start() {
 			continue
 		}
 		if _, away := r.apart[i]; !away {
@@ -151,7 +151,9 @@ func (r *run) keepNeeded(i int, k place) {
 	}
 	r.began[i], r.s.Nodes[i].Fit = k, rollout.MustRun
 	r.standing[i] = r.needed(i)
-	r.leaveOutDown(i)
+	if !r.s.Nodes[i].Ready {
+		r.leaveOutDown(i)
+	}
 }
 
 // noteBegun adds the nodes on which the update has begun since the last decision, in the waves up to the active one, and of waves that take all their nodes at once those that are down before they have their new pod.
@@ -159,7 +161,7 @@ func (r *run) noteBegun(active int) {
 	var more []begunNode
 	for i := range r.s.Nodes {
 		n, k := &r.s.Nodes[i], r.places[i]
-		if k == nowhere || k > place(active) || r.began[i] != nowhere || !member(r.s, n) || !r.p.Waves[k].limited() && !wentDownMeanwhile(&r.in.Snapshot.Nodes[i]) {
+		if k == nowhere || k > place(active) || r.began[i] != nowhere || !member(r.s, n) || !r.p.Waves[k].limited() && !wentDownMeanwhile(r.in.Snapshot, &r.in.Snapshot.Nodes[i]) {
 			continue
 		}
 		if hasTarget(r.s, n) || n.Last == r.s.Set.Update && r.standing[i].UnderWay { // its old pod is being deleted, or is gone

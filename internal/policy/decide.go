@@ -328,6 +328,8 @@ func (r *run) measure() {
 		r.standing[i] = standing(i)
 		if n := &r.s.Nodes[i]; !n.Ready && member(r.s, n) && r.p != nil {
 			r.leaveOutDown(i)
+		} else if n.Fit == rollout.MayStay && isBack(r.s, n) {
+			r.wakeAt(n.Since.Add(taintWait)) // the waves go on without it then
 		}
 	}
 }

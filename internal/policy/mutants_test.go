@@ -20,7 +20,12 @@ type mutant struct{ name, file, text, mistake string }
 // mutants are wrong about what fails, what follows from that, and what programs are notified of.
 func mutants() []mutant {
 	return []mutant{
-		{"another manager does not know of a node that went down", "begun.go", " && !wentDownMeanwhile(&r.in.Snapshot.Nodes[i]) {", " {"},
+		{"a node that is back and still tainted leaves its wave", "waves.go", "(!n.Ready || isBack(s, n))", "!n.Ready"},
+		{"a node that has been back for long stays in its wave", "waves.go", ".Abs() < taintWait", ".Abs() >= 0"},
+		{"a node that is back by a clock that is ahead leaves its wave", "waves.go", "s.Now.Sub(n.Since).Abs() < taintWait", "n.Since <= s.Now && s.Now.Sub(n.Since) < taintWait"},
+		{"nothing looks at a node that keeps its taint", "decide.go", "r.wakeAt(n.Since.Add(taintWait))", "_ = taintWait"},
+		{"a node that is back is left out", "begun.go", "if !r.s.Nodes[i].Ready {", "if r.s != nil {"},
+		{"another manager does not know of a node that went down", "begun.go", " && !wentDownMeanwhile(r.in.Snapshot, &r.in.Snapshot.Nodes[i]) {", " {"},
 		{"a wave that takes all its nodes keeps the place of a node that is gone", "begun.go", "case known && !r.p.Waves[k].limited() && (", "case known && r.s == nil && ("},
 		{"for another manager a step of nodes that went down works", "order.go", "hasTarget(r.s, n) || r.lostPod(i)", "hasTarget(r.s, n)"},
 		{"for another manager a zone of nodes that went down is gone", "order.go", "AwaitsUpdate && !r.lostPod(i) ||", "AwaitsUpdate ||"},
@@ -99,7 +104,7 @@ func mutants() []mutant {
 		{"the next manager forgets which nodes are gone", "begun.go", "was.lost[w.Name] = w.Gone\n", "was.lost[w.Name] = 0\n"},
 		{"the next manager forgets which nodes have begun", "begun.go", "for _, name := range w.Begun {", "for _, name := range w.Begun[:0] {"},
 		{"a node that goes down before its new pod loses its place", "begun.go", "hasTarget(r.s, n) || n.Last == r.s.Set.Update && r.standing[i].UnderWay {", "hasTarget(r.s, n) {"},
-		{"a wave does not wait for a node that goes down before its new pod", "begun.go", "n.Fit == rollout.MayStay && !n.Ready && !n.Gone && !slices", "n == nil && !slices"},
+		{"a wave does not wait for a node that goes down before its new pod", "begun.go", "return isDown(s, n) && !slices", "return n == nil && !slices"},
 		{"a node that stays down before its new pod is never left out", "begun.go", "\tr.leaveOutDown(i)\n", ""},
 		{"a node that has begun may be in another wave", "begun.go", "\t\t\tr.began[at] = place(k)\n", "\t\t\t_ = place(k)\n"},
 		{"a wave that stalls hides a failure", "roll.go", "if r.out.Fail == nil {\n\t\t\t\tr.stallBefore", "if r.s != nil {\n\t\t\t\tr.stallBefore"},

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -86,14 +87,27 @@ func member(s *rollout.Snapshot, n *rollout.Node) bool {
 	return desired(n) || wentDownWith(s, n)
 }
 
-// wentDownWith reports whether a node went down with a pod of the revision. It is no part of member, so that the compiler can inline that: member is asked for each node many times.
+// wentDownWith reports whether a node went down with a pod of the revision, and was down until a moment ago. It is no part of member, so that the compiler can inline that: member is asked for each node many times.
 //
 //go:noinline
 func wentDownWith(s *rollout.Snapshot, n *rollout.Node) bool {
-	return n.Fit == rollout.MayStay && !n.Ready && !n.Gone && downWithTarget(s, n)
+	return isDown(s, n) && downWithTarget(s, n)
 }
 
-// downWithTarget reports whether a node that is not ready had a pod of the revision when it went down.
+// taintWait is how long a node that is ready again may keep the taints of one that is not. Kubernetes removes them a moment later, and a decision may come in between.
+const taintWait = time.Minute
+
+// isDown reports whether a set may need no pod on a node only because the node is, or was a moment ago, not ready.
+func isDown(s *rollout.Snapshot, n *rollout.Node) bool {
+	return n.Fit == rollout.MayStay && !n.Gone && (!n.Ready || isBack(s, n))
+}
+
+// isBack reports whether a node has been ready again for so short that it may still have these taints. The time may be of the node's own clock, which may differ.
+func isBack(s *rollout.Snapshot, n *rollout.Node) bool {
+	return n.Ready && n.Since != 0 && s.Now.Sub(n.Since).Abs() < taintWait
+}
+
+// downWithTarget reports whether a node that is not ready, or was not a moment ago, had a pod of the revision when it went down.
 func downWithTarget(s *rollout.Snapshot, n *rollout.Node) bool {
 	return slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return p.Revision == s.Set.Update && p.Created <= n.Since })
 }
