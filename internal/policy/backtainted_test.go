@@ -69,3 +69,33 @@ func TestANodeThatRestartsBetweenDecisions(t *testing.T) {
 	w.pass(time.Second)
 	w.want("", v1alpha1.PhaseRolling, "canary")
 }
+
+// TestThePaceOfNodesThatGoDownBeforeTheirNewPod: a version that takes down each node that loses its pod does not reach one node after the other: they are in the middle of their update.
+func TestThePaceOfNodesThatGoDownBeforeTheirNewPod(t *testing.T) {
+	w := newWorld(t, "pace: {maxUpgrading: 2}\nunreachableAfter: 10m")
+	w.pass(0)
+	w.want("ab", v1alpha1.PhaseRolling, "remaining")
+	for _, lead := range []bool{false, true} {
+		for _, name := range []string{"a", "b"} {
+			n := w.node(name)
+			if n.Pods, n.Last, n.Ready, n.Since, n.Fit = nil, 1, false, noon, rollout.MayStay; lead {
+				n.Last = rollout.NoRevision
+			}
+		}
+		if lead {
+			w.lead()
+		}
+		w.pass(time.Second)
+		if w.want("", v1alpha1.PhaseRolling, "remaining"); !blockedBy(w, "NodesNotReady") {
+			t.Errorf("blocking %+v", w.last.Blocking)
+		}
+	}
+	b := w.node("b")
+	b.Ready, b.Since, b.Fit, b.Last = true, w.s.Now, rollout.MustRun, 1
+	w.pass(time.Second)
+	w.want("b", v1alpha1.PhaseRolling, "remaining")
+	w.pass(time.Second)
+	w.want("c", v1alpha1.PhaseRolling, "remaining")
+	w.pass(10 * time.Minute)
+	w.want("de", v1alpha1.PhaseRolling, "remaining")
+}

@@ -403,6 +403,7 @@ func (r *run) pace() {
 		}
 		g.InFlight, g.Absent = max(most.Of(members), 1), r.uncounted()
 		r.blockedByPace(g)
+		g.InFlight = max(g.InFlight-r.downWithout(), 0)
 	}
 	g.NewestFirst = r.undoing && r.p.Undo.NewestFirst
 	if gap := r.p.MinTimeBetween; gap > 0 {

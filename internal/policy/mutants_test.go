@@ -20,6 +20,8 @@ type mutant struct{ name, file, text, mistake string }
 // mutants are wrong about what fails, what follows from that, and what programs are notified of.
 func mutants() []mutant {
 	return []mutant{
+		{"a node that goes down before its new pod does not count in the pace", "decide.go", "max(g.InFlight-r.downWithout(), 0)", "max(g.InFlight, min(r.downWithout(), 0))"},
+		{"a node that goes down before its new pod counts in the pace for ever", "pace.go", "n.Fit != r.s.Nodes[i].Fit && !r.isLeftOut(i) {", "n.Fit != r.s.Nodes[i].Fit {"},
 		{"a node that is back and still tainted leaves its wave", "waves.go", "(!n.Ready || isBack(s, n))", "!n.Ready"},
 		{"a node that has been back for long stays in its wave", "waves.go", ".Abs() < taintWait", ".Abs() >= 0"},
 		{"a node that is back by a clock that is ahead leaves its wave", "waves.go", "s.Now.Sub(n.Since).Abs() < taintWait", "n.Since <= s.Now && s.Now.Sub(n.Since) < taintWait"},

@@ -18,6 +18,19 @@ func (r *run) uncounted() []bool {
 	return out
 }
 
+// downWithout is how many nodes went down after the update had taken their pod, and have none. They are in the middle of their update, but by its own rule the set, which needs no pod there now, does not count them.
+func (r *run) downWithout() (nodes int) {
+	if r.s == r.in.Snapshot {
+		return 0 // keepNeeded has kept none
+	}
+	for i := range r.s.Nodes {
+		if n := &r.in.Snapshot.Nodes[i]; len(n.Pods) == 0 && n.Fit != r.s.Nodes[i].Fit && !r.isLeftOut(i) {
+			nodes++
+		}
+	}
+	return nodes
+}
+
 // getsFirst reports whether a node waits for its first pod, so it is in the middle of no update. A manager that has just started cannot know that: the manager before it may
 // have deleted the pod of a node that has joined since the revision was made. Unless its create is refused, the node has a pod by the next decision.
 func (r *run) getsFirst(i int) bool {
