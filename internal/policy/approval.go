@@ -119,7 +119,7 @@ func (r *run) judge() {
 			continue // it may be about a set of another kind with this name, or its policy may judge it
 		}
 		judged := *a.DeepCopy()
-		judged.Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalVoid, Message: r.voidText(a)}
+		judged.Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalVoid, Message: Shortened(r.voidText(a), longestDecision-len("..."))}
 		if r.aboutTarget(a) && !r.atRest() && !r.early(a) {
 			if r.lacksWave(a) {
 				continue // a user may have written it together with the wave, of which nothing is known yet
@@ -151,6 +151,9 @@ func (r *run) voidText(a *v1alpha1.RolloutApproval) string {
 	}
 	return text + " If this changes, create another RolloutApproval."
 }
+
+// longestDecision is how many characters the message of a decision may have. The status of the policy can contain it, too, and the API server refuses a longer one with everything that is written together with it.
+const longestDecision = 1024
 
 // sameMoment is how much older than the rollout a decision may be: both times are whole seconds, and users may apply a template and a decision about it in any order.
 const sameMoment = time.Second

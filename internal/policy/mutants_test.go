@@ -27,6 +27,8 @@ func mutants() []mutant {
 		{"a node that is back by a clock that is ahead leaves its wave", "waves.go", "s.Now.Sub(n.Since).Abs() < taintWait", "n.Since <= s.Now && s.Now.Sub(n.Since) < taintWait"},
 		{"nothing looks at a node that keeps its taint", "decide.go", "r.wakeAt(n.Since.Add(taintWait))", "_ = taintWait"},
 		{"a node that is back is left out", "begun.go", "if !r.s.Nodes[i].Ready {", "if r.s != nil {"},
+		{"the API server refuses the message of a void decision", "approval.go", "Message: Shortened(r.voidText(a), longestDecision-len(\"...\"))}", "Message: r.voidText(a)}"},
+		{"a decision about a set without a known template is about no revision", "noeffect.go", " || st.TargetRevision == \"\" {", " {"},
 		{"another manager does not know of a node that went down", "begun.go", " && !wentDownMeanwhile(r.in.Snapshot, &r.in.Snapshot.Nodes[i]) {", " {"},
 		{"a wave that takes all its nodes keeps the place of a node that is gone", "begun.go", "case known && !r.p.Waves[k].limited() && (", "case known && r.s == nil && ("},
 		{"for another manager a step of nodes that went down works", "order.go", "hasTarget(r.s, n) || r.lostPod(i)", "hasTarget(r.s, n)"},

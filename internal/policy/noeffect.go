@@ -22,7 +22,7 @@ func NoEffect(a *v1alpha1.RolloutApproval, p *Policy, sets []Set, last func(Set)
 			continue
 		}
 		st := last(set)
-		if st == nil {
+		if st == nil || st.TargetRevision == "" { // another controller may keep its pods
 			return "", false
 		}
 		exists, described = true, described || st.TargetRevision == a.Spec.Revision

@@ -14,8 +14,11 @@ import (
 func TestNoEffect(t *testing.T) {
 	p := read(t, "waves: [{name: canary, nodes: {count: 1}}]")
 	native, advanced, other, silent := policy.Set{Name: "agent"}, policy.Set{Name: "agent", Advanced: true}, policy.Set{Name: "other"}, policy.Set{Name: "agent", Namespace: "silent"}
+	idle := policy.Set{Name: "agent", Namespace: "idle"}
 	last := func(set policy.Set) *v1alpha1.SetStatus {
 		switch {
+		case set.Namespace == "idle":
+			return &v1alpha1.SetStatus{}
 		case set.Namespace != "":
 			return nil
 		case set.Name == "other":
@@ -45,6 +48,7 @@ func TestNoEffect(t *testing.T) {
 		"another set's":       {func(s *v1alpha1.RolloutApprovalSpec) { s.Revision = "agent-v4" }, p, []policy.Set{native, advanced, other}, "does not describe a revision agent-v4"},
 		"no wave":             {func(s *v1alpha1.RolloutApprovalSpec) { s.Wave = "what" }, p, []policy.Set{advanced}, "The RolloutPolicy agents has no wave what (spec.wave)."},
 		"a rejection":         {func(s *v1alpha1.RolloutApprovalSpec) { s.Wave, s.Decision = "what", v1alpha1.Reject }, p, []policy.Set{advanced}, ""},
+		"no template":         {as, p, []policy.Set{idle}, "unknown"},
 		"nothing is known":    {as, p, []policy.Set{silent}, "unknown"},
 		"nothing of a twin's": {as, p, []policy.Set{native, silent}, "unknown"},
 	} {

@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -29,5 +30,23 @@ func TestAnApprovalOfAWaveThatThePolicyLacks(t *testing.T) {
 	got := w.approvals[0].Status
 	if got.State != v1alpha1.ApprovalVoid || !strings.HasPrefix(got.Message, "The decision is about revision agent-v2, and the template of the daemon set describes agent-v3. The policy has no wave nosuch: it has canary, remaining.") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestAMessageOfManyLongNames: the API server refuses a message of more than 1024 characters, and with it the status of the policy, which contains what could not be written into the approval.
+func TestAMessageOfManyLongNames(t *testing.T) {
+	long := strings.Repeat("w", 61)
+	spec := "waves: ["
+	for i := range 10 {
+		spec += fmt.Sprintf("{name: %s-%d, nodes: {count: %d}}, ", long, i, i+1)
+	}
+	w := newWorld(t, spec+"]")
+	for i := range w.s.Revisions {
+		w.s.Revisions[i].Name = strings.Repeat("r", 230) + w.s.Revisions[i].Name
+	}
+	w.approve("wrong", "nosuch", w.s.Revisions[0].Name, v1alpha1.Approve)
+	w.pass(time.Second)
+	if got := w.approvals[0].Status; got.State != v1alpha1.ApprovalVoid || len([]rune(got.Message)) != 1024 {
+		t.Errorf("%d characters: %+v", len(got.Message), got)
 	}
 }
