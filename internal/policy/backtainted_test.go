@@ -50,6 +50,9 @@ func TestANodeThatIsBackAndStillTainted(t *testing.T) {
 					if c.wave != "canary" {
 						return
 					}
+					if w.out.Wake <= w.s.Now {
+						t.Fatal("no decision follows")
+					}
 					w.pass(time.Duration(w.out.Wake - w.s.Now)) // a user has added the taint, so the set needs no pod there
 					w.want("cdefghij", v1alpha1.PhaseRolling, "remaining")
 				})
