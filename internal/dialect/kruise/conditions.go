@@ -82,7 +82,7 @@ func Conditions(previous []appsv1.DaemonSetCondition, o Observation) []appsv1.Da
 		set(Progressing, progressing)
 		set(Available, s.available(o))
 		set(Degraded, degraded)
-		h = s.health(o, progressing, since(conditions, Degraded, corev1.ConditionTrue))
+		h = s.health(o, progressing, troubled(o, conditions))
 	}
 	if i := fatal(o.Problems); i >= 0 {
 		v := verdict{corev1.ConditionFalse, o.Problems[i].Reason, "nothing is done before this is fixed: " + o.Problems[i].Message}

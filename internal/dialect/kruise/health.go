@@ -83,10 +83,26 @@ func overdue(s *rollout.Snapshot, node *rollout.Node, kind rollout.VerdictKind) 
 	})
 }
 
-// health returns which of the three conditions is True; degraded is when Degraded became True, 0 if it is not.
-func (s stages) health(o Observation, progressing verdict, degraded rollout.Time) *health {
+// troubled is since when nothing has continued because of trouble, from conditions whose Degraded and Progressing are those of o already; 0 if Degraded is False.
+//
+// Degraded alone has that time, unless the set has a problem that prevents nothing, such as an annotation without effect: then Degraded may be a day old, and
+// the trouble began when the set ceased to be Ready or to progress, whichever came last.
+func troubled(o Observation, conditions []appsv1.DaemonSetCondition) rollout.Time {
+	began := since(conditions, Degraded, corev1.ConditionTrue)
+	if began == 0 || len(o.Problems) == 0 {
+		return began
+	}
+	ready := since(conditions, Ready, corev1.ConditionFalse)
+	if ready == 0 {
+		ready = rollout.Time(o.Now.UnixNano()) // it was Ready until now
+	}
+	return max(began, ready, since(conditions, Progressing, corev1.ConditionFalse))
+}
+
+// health returns which of the three conditions is True; troubled is the time of that name.
+func (s stages) health(o Observation, progressing verdict, troubled rollout.Time) *health {
 	g, left := o.Governed, left(o)
-	late := left.overdue || degraded != 0 && degraded.Add(rollout.StallAfter) <= o.Snapshot.Now
+	late := left.overdue || troubled != 0 && troubled.Add(rollout.StallAfter) <= o.Snapshot.Now
 	rest := s[working].count + s[queued].count + s[blocked].count + s[failing].count
 	is := func(kind appsv1.DaemonSetConditionType, reason string) *health {
 		return &health{kind, reason, progressing.message}

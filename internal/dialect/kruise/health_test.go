@@ -143,6 +143,39 @@ func TestTroubleStallsWithTime(t *testing.T) {
 	}
 }
 
+// TestAnOldWarningStallsNothing: a set that has been Degraded for a day, because of an annotation that has no effect, also has ten minutes when a write is refused.
+func TestAnOldWarningStallsNothing(t *testing.T) {
+	const day, late = 24 * 3600, int(rollout.StallAfter / 1e9)
+	seen := func(now int, failure error, verdicts ...rollout.VerdictKind) kruise.Observation {
+		o := world(verdicts...)
+		o.Now, o.Snapshot.Now, o.Failure = at(now), rollout.Time(at(now).UnixNano()), failure
+		o.Problems = []dialect.Problem{{Reason: "IgnoredField", Message: "An annotation."}}
+		return o
+	}
+	refused := errors.New("the server says no")
+	for name, e := range map[string]struct {
+		before  rollout.VerdictKind
+		failure error
+		then    rollout.VerdictKind
+		reason  string
+	}{
+		"complete, then a write is refused":    {rollout.UpToDate, nil, rollout.Blocked, "Blocked"},
+		"complete, then pods fail":             {rollout.UpToDate, nil, rollout.WaitBackoff, "PodsFailing"},
+		"complete, then a revision is refused": {rollout.UpToDate, refused, rollout.UpToDate, "Blocked"},
+		"partition, then a write is refused":   {rollout.WaitPartition, nil, rollout.Blocked, "Blocked"},
+		"rolling, then a write is refused":     {rollout.WaitBudget, nil, rollout.Blocked, "Blocked"},
+		"rolling, then pods fail":              {rollout.WaitAvailable, nil, rollout.WaitBackoff, "PodsFailing"},
+	} {
+		conditions := kruise.Conditions(kruise.Conditions(nil, seen(0, nil, e.before)), seen(day, e.failure, e.then))
+		if got, want := healthOf(t, conditions), "Reconciling "+e.reason; got != want {
+			t.Errorf("%s: at once %q, want %q", name, got, want)
+		}
+		if got, want := healthOf(t, kruise.Conditions(conditions, seen(day+late, e.failure, e.then))), "Stalled "+e.reason; got != want {
+			t.Errorf("%s: after ten minutes %q, want %q", name, got, want)
+		}
+	}
+}
+
 // TestHealthCausesNoWrites: as long as the status of the set and its other conditions stay as they are, so do the three, unless one of them becomes True.
 func TestHealthCausesNoWrites(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
