@@ -14,6 +14,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,7 +34,7 @@ import (
 // answer they try again, or abort.
 //
 // A pod stays only where it would come back: on a node with a taint that it does not tolerate, as one that an autoscaler removes, it is evicted, because such
-// tools wait until it is gone. If its set asks for that (everynode.LeaveLast), it is evicted after the pods of other workloads.
+// tools wait until it is gone. A pod that only names a set as its owner would not come back either. If its set asks for that (everynode.LeaveLast), it is evicted after the pods of other workloads.
 type evictions struct {
 	client corev1client.CoreV1Interface
 	sets   dynamic.NamespaceableResourceInterface
@@ -72,24 +73,29 @@ func (e *evictions) Handle(ctx context.Context, request admission.Request) admis
 	if err != nil || !runsForNode(pod) {
 		return admission.Allowed("") // without the pod, the API server itself says that it is not there
 	}
-	owner := metav1.GetControllerOf(pod).Name
+	set := e.setOf(ctx, pod)
+	if set == nil || set.GetDeletionTimestamp() != nil {
+		return admission.Allowed("")
+	}
 	if !e.tolerated(ctx, pod) {
-		return e.leave(ctx, pod, owner)
+		return e.leave(ctx, pod, set)
 	}
 	response := admission.Denied("")
 	response.Result = &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-		Message: fmt.Sprintf("the pod belongs to its node, as a pod of the Advanced DaemonSet %s, and is not evicted: delete it to have it replaced", owner),
+		Message: fmt.Sprintf("the pod belongs to its node, as a pod of the Advanced DaemonSet %s, and is not evicted: delete it to have it replaced", set.GetName()),
 	}
 	return response
 }
 
 // leave answers the eviction of a pod that does not come back to its node.
-func (e *evictions) leave(ctx context.Context, pod *corev1.Pod, owner string) admission.Response {
-	wait, asked := e.leavesLast(ctx, pod, owner)
-	if !asked {
+func (e *evictions) leave(ctx context.Context, pod *corev1.Pod, set *unstructured.Unstructured) admission.Response {
+	text, asked := set.GetAnnotations()[everynode.LeaveLast]
+	seconds, valid := everynode.LeaveLastValue.Parse(text)
+	if !asked || !valid {
 		return admission.Allowed("")
 	}
+	wait := time.Duration(seconds) * time.Second
 	others := e.others(ctx, pod)
 	if others == 0 || !e.waits(pod.UID, wait) {
 		return admission.Allowed("")
@@ -103,20 +109,19 @@ func (e *evictions) leave(ctx context.Context, pod *corev1.Pod, owner string) ad
 		Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests,
 		Details: &metav1.StatusDetails{RetryAfterSeconds: int32(evictAgain.Seconds())},
 		Message: fmt.Sprintf("the Advanced DaemonSet %s asks with the annotation %s that its pods leave last, for %v at most: %s on node %s",
-			owner, everynode.LeaveLast, wait, counted, pod.Spec.NodeName),
+			set.GetName(), everynode.LeaveLast, wait, counted, pod.Spec.NodeName),
 	}
 	return response
 }
 
-// leavesLast returns for how long, at most, pods of a set leave after those of other workloads; asked is false if the set does not ask for that, or cannot be read.
-func (e *evictions) leavesLast(ctx context.Context, pod *corev1.Pod, owner string) (wait time.Duration, asked bool) {
-	set, err := e.sets.Namespace(pod.Namespace).Get(ctx, owner, metav1.GetOptions{})
-	if err != nil || set.GetUID() != metav1.GetControllerOf(pod).UID {
-		return 0, false
+// setOf returns the set of a pod; nil if there is none, or it cannot be read.
+func (e *evictions) setOf(ctx context.Context, pod *corev1.Pod) *unstructured.Unstructured {
+	owner := metav1.GetControllerOf(pod)
+	set, err := e.sets.Namespace(pod.Namespace).Get(ctx, owner.Name, metav1.GetOptions{})
+	if err != nil || set.GetUID() != owner.UID {
+		return nil
 	}
-	text, given := set.GetAnnotations()[everynode.LeaveLast]
-	seconds, valid := everynode.LeaveLastValue.Parse(text)
-	return time.Duration(seconds) * time.Second, given && valid
+	return set
 }
 
 // others is how many pods of other workloads are on the node of a pod: none of a DaemonSet of any kind, which may leave last as well, no static pod, and none that has ended.

@@ -28,7 +28,7 @@ func TestEvictions(t *testing.T) {
 	owned := func(version, kind string, phase corev1.PodPhase) *corev1.Pod {
 		yes := true
 		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", OwnerReferences: []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: "agent", Controller: &yes}}},
+			ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", OwnerReferences: []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: "agent", UID: "set", Controller: &yes}}},
 			Spec:       corev1.PodSpec{NodeName: "a", Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists}}},
 			Status:     corev1.PodStatus{Phase: phase},
 		}
@@ -45,6 +45,19 @@ func TestEvictions(t *testing.T) {
 	eviction := admissionv1.AdmissionRequest{Operation: admissionv1.Create, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, SubResource: "eviction", Namespace: "ns", Name: "p"}
 	another := eviction
 	another.SubResource = "status"
+	of := func(name string, change func(*metav1.OwnerReference)) *corev1.Pod {
+		p := owned("apps.kruise.io/v1beta1", "DaemonSet", corev1.PodRunning)
+		p.OwnerReferences[0].Name = name
+		if change != nil {
+			change(&p.OwnerReferences[0])
+		}
+		return p
+	}
+	sets := func() *dynamicfake.FakeDynamicClient {
+		ending := advancedSet("ending", "ending")
+		ending.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1e9, 0)})
+		return dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), advancedSet("agent", "set"), ending)
+	}
 	for name, c := range map[string]struct {
 		pod     *corev1.Pod
 		request admissionv1.AdmissionRequest
@@ -63,6 +76,9 @@ func TestEvictions(t *testing.T) {
 		"gone":                               {nil, eviction, false, []*corev1.Node{node("b"), cordoned}},
 		"on a node that is removed":          {owned("apps.kruise.io/v1beta1", "DaemonSet", corev1.PodRunning), eviction, false, []*corev1.Node{removed}},
 		"on a node that is gone":             {owned("apps.kruise.io/v1beta1", "DaemonSet", corev1.PodRunning), eviction, false, []*corev1.Node{node("b")}},
+		"of a set that does not exist":       {of("other", nil), eviction, false, []*corev1.Node{node("b"), cordoned}},
+		"of an earlier set of the name":      {of("agent", func(o *metav1.OwnerReference) { o.UID = "earlier" }), eviction, false, []*corev1.Node{node("b"), cordoned}},
+		"of a set that is deleted":           {of("ending", func(o *metav1.OwnerReference) { o.UID = "ending" }), eviction, false, []*corev1.Node{node("b"), cordoned}},
 		"another subresource":                {owned("apps.kruise.io/v1beta1", "DaemonSet", corev1.PodRunning), another, false, []*corev1.Node{node("b"), cordoned}},
 	} {
 		var objects []runtime.Object
@@ -73,7 +89,7 @@ func TestEvictions(t *testing.T) {
 			objects = append(objects, n)
 		}
 		client := fake.NewClientset(objects...)
-		got := newEvictions(client.CoreV1(), dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())).Handle(t.Context(), admission.Request{AdmissionRequest: c.request})
+		got := newEvictions(client.CoreV1(), sets()).Handle(t.Context(), admission.Request{AdmissionRequest: c.request})
 		if got.Allowed == c.kept {
 			t.Errorf("%s: allowed is %t", name, got.Allowed)
 		}
@@ -84,10 +100,25 @@ func TestEvictions(t *testing.T) {
 	for verb, resource := range map[string]string{"get": "pods", "list": "nodes"} {
 		client := fake.NewClientset(owned("apps.kruise.io/v1beta1", "DaemonSet", corev1.PodRunning), cordoned)
 		client.PrependReactor(verb, resource, func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("down") })
-		if got := newEvictions(client.CoreV1(), dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())).Handle(t.Context(), admission.Request{AdmissionRequest: eviction}); !got.Allowed {
+		if got := newEvictions(client.CoreV1(), sets()).Handle(t.Context(), admission.Request{AdmissionRequest: eviction}); !got.Allowed {
 			t.Errorf("an eviction is refused because %s cannot be read", resource)
 		}
 	}
+	unread := sets()
+	unread.PrependReactor("get", "daemonsets", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("down") })
+	client := fake.NewClientset(owned("apps.kruise.io/v1beta1", "DaemonSet", corev1.PodRunning), cordoned)
+	if got := newEvictions(client.CoreV1(), unread).Handle(t.Context(), admission.Request{AdmissionRequest: eviction}); !got.Allowed {
+		t.Error("an eviction is refused because the set cannot be read")
+	}
+}
+
+// advancedSet is an Advanced DaemonSet in the namespace ns.
+func advancedSet(name, uid string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet"}}
+	u.SetNamespace("ns")
+	u.SetName(name)
+	u.SetUID(types.UID(uid))
+	return u
 }
 
 // TestLeaveLast: on a node with a taint that they do not tolerate, pods of a set that asks for it leave after those of other workloads, or when their time is over.
@@ -110,10 +141,7 @@ func TestLeaveLast(t *testing.T) {
 	web := on("web", "a", "ReplicaSet", nil)
 	removed := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}}}
 	set := func(uid, value string) *unstructured.Unstructured {
-		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet"}}
-		u.SetNamespace("ns")
-		u.SetName("agent")
-		u.SetUID(types.UID(uid))
+		u := advancedSet("agent", uid)
 		if value != "" {
 			u.SetAnnotations(map[string]string{everynode.LeaveLast: value})
 		}
