@@ -4,6 +4,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -42,13 +44,16 @@ type evictions struct {
 	clock  clock.PassiveClock
 
 	mu sync.Mutex
-	// refused is when an eviction of a pod was first answered with 429. It is lost with the process, and each replica counts by itself: the pod then waits
+	// attempts are the evictions of pods that wait, or have waited. They are lost with the process, and each replica counts by itself: the pod then waits
 	// for longer, by the same time at most.
-	refused map[types.UID]time.Time
+	attempts map[types.UID]attempts
 }
 
-// forgetAfter is how long the first eviction of a pod is remembered that is not evicted any more.
-const forgetAfter = 24 * time.Hour
+// attempts is when the evictions of a pod by one drain began, and when the last one was.
+type attempts struct{ first, last time.Time }
+
+// forgetAfter is how long after the last eviction of a pod the next one belongs to another drain. Tools try again within minutes.
+const forgetAfter = 30 * time.Minute
 
 // evictAgain is when a client may try an eviction again.
 const evictAgain = 5 * time.Second
@@ -56,7 +61,7 @@ const evictAgain = 5 * time.Second
 func newEvictions(client corev1client.CoreV1Interface, sets dynamic.Interface) *evictions {
 	return &evictions{
 		client: client, sets: sets.Resource(schema.GroupVersionResource{Group: kruise.Group, Version: kruise.VersionStored, Resource: kruise.Resource}),
-		turns: &turns{free: checksAtOnce, atMost: waitingChecks, waiting: map[string][]chan struct{}{}}, clock: clock.RealClock{}, refused: map[types.UID]time.Time{},
+		turns: &turns{free: checksAtOnce, atMost: waitingChecks, waiting: map[string][]chan struct{}{}}, clock: clock.RealClock{}, attempts: map[types.UID]attempts{},
 	}
 }
 
@@ -78,7 +83,7 @@ func (e *evictions) Handle(ctx context.Context, request admission.Request) admis
 		return admission.Allowed("")
 	}
 	if !e.tolerated(ctx, pod) {
-		return e.leave(ctx, pod, set)
+		return e.leave(ctx, pod, set, isDryRun(&request))
 	}
 	response := admission.Denied("")
 	response.Result = &metav1.Status{
@@ -88,8 +93,15 @@ func (e *evictions) Handle(ctx context.Context, request admission.Request) admis
 	return response
 }
 
+// isDryRun reports whether an eviction is a dry run, which its parameters say, or with kubectl its options for the deletion.
+func isDryRun(request *admission.Request) bool {
+	var eviction policyv1.Eviction
+	asked := json.Unmarshal(request.Object.Raw, &eviction) == nil && eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0
+	return asked || request.DryRun != nil && *request.DryRun
+}
+
 // leave answers the eviction of a pod that does not come back to its node.
-func (e *evictions) leave(ctx context.Context, pod *corev1.Pod, set *unstructured.Unstructured) admission.Response {
+func (e *evictions) leave(ctx context.Context, pod *corev1.Pod, set *unstructured.Unstructured, dryRun bool) admission.Response {
 	text, asked := set.GetAnnotations()[everynode.LeaveLast]
 	seconds, valid := everynode.LeaveLastValue.Parse(text)
 	if !asked || !valid {
@@ -97,7 +109,7 @@ func (e *evictions) leave(ctx context.Context, pod *corev1.Pod, set *unstructure
 	}
 	wait := time.Duration(seconds) * time.Second
 	others := e.others(ctx, pod)
-	if others == 0 || !e.waits(pod.UID, wait) {
+	if others == 0 || !e.waits(pod.UID, wait, dryRun) {
 		return admission.Allowed("")
 	}
 	counted := "1 pod of another workload is"
@@ -144,18 +156,20 @@ func (e *evictions) others(ctx context.Context, pod *corev1.Pod) (n int) {
 	return n
 }
 
-// waits reports whether a pod still waits for others to leave, and remembers when that began.
-func (e *evictions) waits(pod types.UID, atMost time.Duration) bool {
+// waits reports whether a pod still waits for others to leave, and remembers this attempt, unless it is a dry run.
+func (e *evictions) waits(pod types.UID, atMost time.Duration, dryRun bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.clock.Now()
-	maps.DeleteFunc(e.refused, func(_ types.UID, since time.Time) bool { return now.Sub(since) > forgetAfter })
-	since, known := e.refused[pod]
+	maps.DeleteFunc(e.attempts, func(_ types.UID, a attempts) bool { return now.Sub(a.last) > forgetAfter })
+	of, known := e.attempts[pod]
 	if !known {
-		e.refused[pod] = now
-		return true
+		of.first = now
 	}
-	return now.Sub(since) < atMost
+	if of.last = now; !dryRun {
+		e.attempts[pod] = of
+	}
+	return now.Sub(of.first) < atMost
 }
 
 // tolerated reports whether a pod would be created again on its node. The manager has the right to list nodes, but not to get one.

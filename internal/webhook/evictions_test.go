@@ -171,20 +171,29 @@ func TestLeaveLast(t *testing.T) {
 		t.Errorf("when the other pod has gone: %+v", got)
 	}
 
+	yes := true
+	rehearsal, ofKubectl := eviction, eviction
+	rehearsal.DryRun = &yes
+	ofKubectl.Object.Raw = []byte(`{"apiVersion":"policy/v1","kind":"Eviction","deleteOptions":{"dryRun":["All"]}}`)
 	e, _, clock, evict := start(set("set", "300"), web)
+	for _, request := range []admissionv1.AdmissionRequest{rehearsal, ofKubectl} {
+		if got := e.Handle(t.Context(), admission.Request{AdmissionRequest: request}); got.Allowed || len(e.attempts) != 0 {
+			t.Errorf("a dry run: %+v, remembered: %v", got, e.attempts)
+		}
+	}
 	for _, c := range []struct {
 		after   time.Duration
 		allowed bool
-	}{{0, false}, {299 * time.Second, false}, {2 * time.Second, true}, {time.Hour, true}} {
+	}{{0, false}, {299 * time.Second, false}, {2 * time.Second, true}, {20 * time.Minute, true}, {20 * time.Minute, true}} {
 		clock.SetTime(clock.Now().Add(c.after))
 		if got := evict(); got.Allowed != c.allowed {
 			t.Errorf("%v later: allowed is %t", c.after, got.Allowed)
 		}
 	}
 	clock.SetTime(clock.Now().Add(2 * forgetAfter))
-	e.waits("another", time.Second)
-	if len(e.refused) != 1 {
-		t.Errorf("remembered: %v", e.refused)
+	e.waits("another", time.Second, false)
+	if len(e.attempts) != 1 {
+		t.Errorf("remembered: %v", e.attempts)
 	}
 
 	for name, c := range map[string]struct {
@@ -210,5 +219,30 @@ func TestLeaveLast(t *testing.T) {
 	client.PrependReactor("list", "pods", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("down") })
 	if !evict().Allowed {
 		t.Error("it is not evicted although the pods of the node cannot be read")
+	}
+}
+
+// TestLeaveLastCountsOneDrain: neither a dry run nor a drain that was given up takes the time of the next drain, and a tool that tries for longer than the time is not held up again.
+func TestLeaveLastCountsOneDrain(t *testing.T) {
+	const limit = 5 * time.Minute
+	type attempt struct {
+		after         time.Duration
+		dryRun, waits bool
+	}
+	for name, drain := range map[string][]attempt{
+		"after a dry run":              {{0, true, true}, {10 * time.Minute, false, true}, {limit - 1, false, true}, {1, false, false}},
+		"dry runs in a drain":          {{0, false, true}, {limit - 1, true, true}, {1, true, false}, {0, false, false}},
+		"after a drain was given up":   {{0, false, true}, {time.Minute, false, true}, {time.Hour, false, true}, {limit, false, false}},
+		"a tool that tries all day":    {{0, false, true}, {25 * time.Minute, false, false}, {25 * time.Minute, false, false}, {25 * time.Minute, false, false}},
+		"a dry run prolongs no memory": {{0, false, true}, {20 * time.Minute, true, false}, {20 * time.Minute, false, true}},
+	} {
+		e, clock := newEvictions(nil, dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())), clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+		e.clock = clock
+		for i, a := range drain {
+			clock.SetTime(clock.Now().Add(a.after))
+			if got := e.waits("pod", limit, a.dryRun); got != a.waits {
+				t.Errorf("%s, attempt %d: the pod waits is %t", name, i+1, got)
+			}
+		}
 	}
 }
