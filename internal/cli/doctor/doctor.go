@@ -169,6 +169,7 @@ func (p *installation) checks() []check {
 		{"policies", p.policies},
 		{"versions", p.versions},
 		{"rivals", p.otherControllers},
+		{"held-nodes", p.forgottenNodes},
 	}
 }
 

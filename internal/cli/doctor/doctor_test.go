@@ -35,6 +35,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/config"
 	"everynode.dev/everynode/internal/cli/doctor"
 	"everynode.dev/everynode/internal/cli/options"
@@ -213,6 +214,11 @@ func takeOut(t *testing.T, c *fakecluster.Cluster) {
 
 func everything(*authorizationv1.ResourceAttributes) bool { return true }
 
+// heldNode is a node that the manager holds other pods back from.
+func heldNode(name string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{everynode.HoldTaint()}}}
+}
+
 func TestScreens(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*installation)
@@ -221,7 +227,17 @@ func TestScreens(t *testing.T) {
 		fails  bool
 		says   string // what it says in the end; else that something is wrong
 	}{
-		"healthy": {},
+		"healthy":           {},
+		"held-without-flag": {fails: true, change: func(i *installation) { i.others = []runtime.Object{heldNode("node-2"), heldNode("node-1")} }},
+		"held-without-manager": {fails: true, change: func(i *installation) { i.replicas, i.others = 0, []runtime.Object{heldNode("node-1")} }, adjust: func(c *fakecluster.Cluster) {
+			takeOut(t, c)
+			if err := c.Kubernetes.CoordinationV1().Leases(system).Delete(t.Context(), "everynode-manager", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"held-with-flag": {change: func(i *installation) {
+			i.args, i.others = append(i.args, "--come-back-first-namespaces=agents"), []runtime.Object{heldNode("node-1")}
+		}},
 		"json":    {line: "-o json"},
 		"nothing": {change: func(i *installation) { *i = installation{} }},
 		"broken": {fails: true, change: func(i *installation) {

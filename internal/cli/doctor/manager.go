@@ -152,8 +152,8 @@ type settings struct {
 	dialects []string
 	// hidden is the reason why the settings are unknown, or "".
 	hidden string
-	// outside reports whether the webhooks use a URL.
-	outside bool
+	// outside reports whether the webhooks use a URL, and holds whether sets may hold other pods back from nodes.
+	outside, holds bool
 }
 
 // serves reports whether the manager serves the dialect, as far as is known.
@@ -169,7 +169,7 @@ func (p *installation) readSettings(context.Context) []Finding {
 		return nil
 	}
 	flags := installed.Flags(p.manager)
-	p.settings = settings{dialects: installed.Dialects(flags), outside: flags["webhook-url"] != ""}
+	p.settings = settings{dialects: installed.Dialects(flags), outside: flags["webhook-url"] != "", holds: flags["come-back-first-namespaces"] != ""}
 	var findings []Finding
 	if file := flags["config"]; file != "" {
 		p.settings.hidden = "some may be set in the file " + file

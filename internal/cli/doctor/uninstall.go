@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"everynode.dev/everynode/api/everynode"
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/internal/cli/options"
@@ -79,34 +78,6 @@ func (p *installation) changedInPlace(ctx context.Context) []Finding {
 		return []Finding{ok("no pod of %s is being changed in place or held by a preDelete hook", view.Plural(len(sets), "Advanced DaemonSet"))}
 	}
 	return findings
-}
-
-// heldNodes looks for nodes that the manager holds other pods back from: without a manager, their taint stays.
-func (p *installation) heldNodes(ctx context.Context) []Finding {
-	var held []string
-	list := metav1.ListOptions{Limit: page}
-	for {
-		nodes, err := p.c.Kubernetes.CoreV1().Nodes().List(ctx, list)
-		if err != nil {
-			return []Finding{unreadable(err, options.Request{Verb: "list", Resource: schema.GroupResource{Resource: "nodes"}})}
-		}
-		for i := range nodes.Items {
-			if slices.ContainsFunc(nodes.Items[i].Spec.Taints, everynode.IsHold) {
-				held = append(held, nodes.Items[i].Name)
-			}
-		}
-		if list.Continue = nodes.Continue; list.Continue == "" {
-			break
-		}
-	}
-	if len(held) == 0 {
-		return nil
-	}
-	slices.Sort(held)
-	remedy := fmt.Sprintf("remove the annotation %s from the Advanced DaemonSets, wait until the manager has removed the taint, and run this command again; "+
-		"or kubectl taint nodes NAME %s-, once no manager runs", everynode.ComeBackFirst, everynode.HoldKey)
-	return []Finding{failed(remedy, "the taint %s, which only the manager removes, keeps pods that do not tolerate it from %s: %s",
-		everynode.HoldKey, view.Plural(len(held), "node"), listed(held))}
 }
 
 // unfinished returns the finding about a set with these pods in the middle of a change.
