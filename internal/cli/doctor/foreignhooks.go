@@ -32,15 +32,19 @@ func needed() []schema.GroupResource {
 
 // foreignHooks reports webhooks of other projects that keep Everynode from its work: those without a ready pod, without which the API server accepts no pod,
 // and those for Advanced DaemonSets, such as OpenKruise's.
-func (p *installation) foreignHooks(ctx context.Context) []Finding {
+func (p *installation) foreignHooks(ctx context.Context, f *forms) []Finding {
 	hooks, unread := p.othersHooks(ctx)
 	if unread != nil {
+		f.unread = true
 		return []Finding{*unread}
 	}
 	var findings []Finding
 	for _, h := range hooks {
-		if f := p.foreignHook(ctx, &h); f.Result != OK {
-			findings = append(findings, f)
+		if h.decides() {
+			f.takeAdvanced()
+		}
+		if finding := p.foreignHook(ctx, &h); finding.Result != OK {
+			findings = append(findings, finding)
 		}
 	}
 	if len(findings) == 0 {
@@ -66,7 +70,7 @@ func (p *installation) foreignHook(ctx context.Context, h *hook) Finding {
 				"%s is not answered: the Service %s/%s has no ready pod, so the API server may refuse all %s", of, service.Namespace, service.Name, about)
 		}
 	}
-	if h.named(kruiseapi.Group) && h.sees(schema.GroupResource{Group: kruiseapi.Group, Resource: kruiseapi.Resource}) {
+	if h.decides() {
 		return warning("leave kruise out of the dialects, or remove the webhook when no manager of that project serves Advanced DaemonSets any more",
 			"%s decides about Advanced DaemonSets", of)
 	}
@@ -82,6 +86,11 @@ func (h *hook) sees(about schema.GroupResource) bool {
 		return has(r.APIGroups, about.Group) && (has(r.Resources, about.Resource) || slices.Contains(r.Resources, "*/*")) &&
 			(slices.Contains(r.Operations, admissionv1.Create) || slices.Contains(r.Operations, admissionv1.OperationAll))
 	})
+}
+
+// decides reports whether the webhook is one for Advanced DaemonSets.
+func (h *hook) decides() bool {
+	return h.named(kruiseapi.Group) && h.sees(schema.GroupResource{Group: kruiseapi.Group, Resource: kruiseapi.Resource})
 }
 
 // named reports whether a rule names the group: one for all groups is that of a policy engine or the like.

@@ -27,9 +27,13 @@ import (
 type forms struct {
 	// native is who reconciles the DaemonSets of apps/v1.
 	native nativeController
-	// taken are the dialects whose work another project does.
-	taken []string
+	// taken are the dialects whose work another project does, and unread reports whether that is not known of all.
+	taken  []string
+	unread bool
 }
+
+// takeAdvanced remembers that another project serves Advanced DaemonSets.
+func (f *forms) takeAdvanced() { f.taken = append(f.taken, dialects.Kruise) }
 
 // nativeController is what is known about the DaemonSet controller of Kubernetes.
 type nativeController uint8
@@ -51,7 +55,7 @@ func (p *installation) beforeInstall() []check {
 		{"native", func(ctx context.Context) []Finding { return p.nativeController(ctx, f) }},
 		{"definitions", func(ctx context.Context) []Finding { return p.foreignDefinitions(ctx, f) }},
 		{"rivals", func(ctx context.Context) []Finding { return p.rivals(ctx, f) }},
-		{"webhooks", p.foreignHooks},
+		{"webhooks", func(ctx context.Context) []Finding { return p.foreignHooks(ctx, f) }},
 		{"your-rights", p.installRights},
 		{"form", func(context.Context) []Finding { return f.advice() }},
 	}
@@ -160,6 +164,7 @@ func (p *installation) foreignDefinitions(ctx context.Context, f *forms) []Findi
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
+			f.unread = true
 			return []Finding{unreadable(err, options.Request{Verb: "get", Resource: kruise.Definitions().GroupResource(), Name: name})}
 		case !kruise.OwnDefinition(crd):
 			names = append(names, name)
@@ -168,7 +173,7 @@ func (p *installation) foreignDefinitions(ctx context.Context, f *forms) []Findi
 	if len(names) == 0 {
 		return []Finding{ok("no other project has CRDs with the names of Everynode's")}
 	}
-	f.taken = append(f.taken, dialects.Kruise)
+	f.takeAdvanced()
 	return []Finding{warning("leave kruise out of the dialects, or take the CRDs over after the installation: kubectl everynode adopt",
 		"%s are of another project (OpenKruise); the chart does not change them", strings.Join(names, ", "))}
 }
@@ -181,6 +186,7 @@ func (p *installation) rivals(ctx context.Context, f *forms) []Finding {
 			continue
 		}
 		for _, finding := range p.otherController(ctx, r.Peer) {
+			f.unread = f.unread || finding.Result == Skipped
 			if finding.Result == Failed { // it clashes only with that dialect
 				finding.Result = Warning
 				if !slices.Contains(f.taken, r.Name) {
@@ -239,7 +245,11 @@ func (f *forms) advice() []Finding {
 	if len(serve) == 0 {
 		serve = []string{dialects.Policy}
 	}
-	if !slices.Contains(f.taken, dialects.Kruise) {
+	switch {
+	case slices.Contains(f.taken, dialects.Kruise):
+	case f.unread:
+		why += ". It is not known whether another project serves Advanced DaemonSets, so kruise is not among them"
+	default:
 		serve = append(serve, dialects.Kruise)
 	}
 	return []Finding{ok("set dialects: [%s] in the values of the chart: %s", strings.Join(serve, ", "), why)}

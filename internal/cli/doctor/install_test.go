@@ -3,6 +3,7 @@
 package doctor_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,6 +62,7 @@ func TestBeforeInstall(t *testing.T) {
 	for name, c := range map[string]struct {
 		objects []runtime.Object
 		refuse  bool
+		hidden  string // a resource that cannot be read
 		want    string
 	}{
 		"install-managed":    {},
@@ -69,6 +72,10 @@ func TestBeforeInstall(t *testing.T) {
 		"install-mixed":      {objects: []runtime.Object{controllerManager("kcm-1", off), controllerManager("kcm-2")}, want: first},
 		"install-kruise":     {objects: []runtime.Object{foreignDefinition()}},
 		"install-no-rights":  {refuse: true, want: first},
+		// As long as it is not known whether OpenKruise is there, the advice is not to serve its dialect.
+		"install-unseen-definitions": {hidden: "customresourcedefinitions", objects: []runtime.Object{foreignDefinition()}},
+		"install-unseen-managers":    {hidden: "leases"},
+		"install-unseen-webhooks":    {hidden: "mutatingwebhookconfigurations"},
 		"install-webhooks": {
 			objects: []runtime.Object{
 				otherHooks("kruise-mutating-webhook-configuration", "kruise", "apps.kruise.io", "*"), otherHooks("injector", "mesh", "", "pods"), otherHooks("scanner", "scan", "*", "*/*"),
@@ -84,6 +91,13 @@ func TestBeforeInstall(t *testing.T) {
 				review.Status.Allowed = !c.refuse
 				return true, review, nil
 			})
+			no := func(a clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), "", errors.New("no rule allows it"))
+			}
+			if c.hidden != "" {
+				cluster.Kubernetes.PrependReactor("*", c.hidden, no)
+				cluster.Dynamic.PrependReactor("*", c.hidden, no)
+			}
 			err := cluster.Run(t, doctor.New, "--before-install")
 			if (err == nil) != (c.want == "") || err != nil && (options.Code(err) != options.ExitError || err.Error() != c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
