@@ -289,7 +289,16 @@ func TestRecords(t *testing.T) {
 		record()
 		run(t, dir, "hack/records")
 	}
+	for _, name := range []string{"internal/a.go", "internal/new.go"} { // changed, and not known to git
+		put(t, dir, name, "not in the commit\n")
+		if out, err := try(dir, "env", "RECORDS=old", "hack/records"); err == nil || !strings.Contains(out, name) || !strings.Contains(out, "which does not have these changes: commit them") {
+			t.Errorf("%s is not committed: %v, %s", name, err, out)
+		}
+		commit(t, dir)
+		record()
+	}
 	put(t, dir, "hack/minors", "v1.37.1 2026-01-02 test 12345678\n")
+	commit(t, dir)
 	if out, err := try(dir, "hack/records"); err == nil || !strings.Contains(out, "12345678 is not in this clone") {
 		t.Errorf("an unknown commit: %v, %s", err, out)
 	}
