@@ -180,7 +180,10 @@ func (e *evictions) tolerated(ctx context.Context, pod *corev1.Pod) bool {
 	}
 	for i := range found.Items {
 		if node := &found.Items[i]; node.Name == pod.Spec.NodeName {
-			repels := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
+			// A hold is removed again when the pods are ready for which the manager has put it there.
+			repels := func(t *corev1.Taint) bool {
+				return t.Effect != corev1.TaintEffectPreferNoSchedule && !everynode.IsHold(*t)
+			}
 			_, repelled := scheduling.FindMatchingUntoleratedTaint(klog.Logger{}, node.Spec.Taints, pod.Spec.Tolerations, repels, false)
 			return !repelled
 		}

@@ -5,6 +5,7 @@ package webhook
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,7 @@ func TestEvictions(t *testing.T) {
 	}
 	cordoned := node("a", corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}, corev1.Taint{Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule})
 	removed := node("a", corev1.Taint{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule})
+	heldToo := node("a", append(slices.Clone(cordoned.Spec.Taints), everynode.HoldTaint())...)
 	leaving := owned("apps.kruise.io/v1beta1", "DaemonSet", corev1.PodRunning)
 	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{}, []string{"x/y"}
 	owner := owned("apps.kruise.io/v1beta1", "DaemonSet", corev1.PodRunning)
@@ -75,6 +77,7 @@ func TestEvictions(t *testing.T) {
 		"being deleted":                      {leaving, eviction, false, []*corev1.Node{node("b"), cordoned}},
 		"gone":                               {nil, eviction, false, []*corev1.Node{node("b"), cordoned}},
 		"on a node that is removed":          {owned("apps.kruise.io/v1beta1", "DaemonSet", corev1.PodRunning), eviction, false, []*corev1.Node{removed}},
+		"on a node that is held for others":  {owned("apps.kruise.io/v1beta1", "DaemonSet", corev1.PodRunning), eviction, true, []*corev1.Node{heldToo}},
 		"on a node that is gone":             {owned("apps.kruise.io/v1beta1", "DaemonSet", corev1.PodRunning), eviction, false, []*corev1.Node{node("b")}},
 		"of a set that does not exist":       {of("other", nil), eviction, false, []*corev1.Node{node("b"), cordoned}},
 		"of an earlier set of the name":      {of("agent", func(o *metav1.OwnerReference) { o.UID = "earlier" }), eviction, false, []*corev1.Node{node("b"), cordoned}},
