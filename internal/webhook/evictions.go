@@ -191,13 +191,13 @@ func (e *evictions) tolerated(ctx context.Context, pod *corev1.Pod) bool {
 	return false
 }
 
-// runsForNode reports whether a pod is one of an Advanced DaemonSet, and runs.
+// runsForNode reports whether a pod is one of an Advanced DaemonSet, and runs on a node.
 func runsForNode(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	switch {
 	case owner == nil || owner.Kind != "DaemonSet" || !strings.HasPrefix(owner.APIVersion, kruise.Group+"/"):
 		return false
-	case pod.DeletionTimestamp != nil:
+	case pod.DeletionTimestamp != nil || pod.Spec.NodeName == "":
 		return false
 	default:
 		return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed

@@ -199,6 +199,12 @@ func TestLeaveLast(t *testing.T) {
 		t.Errorf("remembered: %v", e.attempts)
 	}
 
+	waiting := on("agent", "", "DaemonSet", ours)
+	unbound := newEvictions(fake.NewClientset(waiting, on("elsewhere", "", "ReplicaSet", nil)).CoreV1(), dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), set("set", "300")))
+	if got := unbound.Handle(t.Context(), admission.Request{AdmissionRequest: eviction}); !got.Allowed {
+		t.Errorf("a pod that waits for a node, as others do: %+v", got)
+	}
+
 	for name, c := range map[string]struct {
 		set  *unstructured.Unstructured
 		pods []*corev1.Pod
