@@ -78,11 +78,16 @@ func (e *evictions) Handle(ctx context.Context, request admission.Request) admis
 	if err != nil || !runsForNode(pod) {
 		return admission.Allowed("") // without the pod, the API server itself says that it is not there
 	}
-	set := e.setOf(ctx, pod)
-	if set == nil || set.GetDeletionTimestamp() != nil {
+	var set *unstructured.Unstructured
+	comesBack := false
+	var reads sync.WaitGroup // at once, because the API server does not wait for long
+	reads.Go(func() { set = e.setOf(ctx, pod) })
+	reads.Go(func() { comesBack = e.tolerated(ctx, pod) })
+	reads.Wait()
+	switch {
+	case set == nil || set.GetDeletionTimestamp() != nil:
 		return admission.Allowed("")
-	}
-	if !e.tolerated(ctx, pod) {
+	case !comesBack:
 		return e.leave(ctx, pod, set, isDryRun(&request))
 	}
 	response := admission.Denied("")
