@@ -113,8 +113,11 @@ func (e *evictions) leave(ctx context.Context, pod *corev1.Pod, set *unstructure
 		return admission.Allowed("")
 	}
 	wait := time.Duration(seconds) * time.Second
+	if dryRun { // in a dry run the others never leave, and a client would try again until its timeout
+		return admission.Allowed("").WithWarnings(fmt.Sprintf("the pod leaves after those of other workloads on its node, or after %v", wait))
+	}
 	others := e.others(ctx, pod)
-	if others == 0 || !e.waits(pod.UID, wait, dryRun) {
+	if others == 0 || !e.waits(pod.UID, wait) {
 		return admission.Allowed("")
 	}
 	counted := "1 pod of another workload is"
@@ -161,8 +164,8 @@ func (e *evictions) others(ctx context.Context, pod *corev1.Pod) (n int) {
 	return n
 }
 
-// waits reports whether a pod still waits for others to leave, and remembers this attempt, unless it is a dry run.
-func (e *evictions) waits(pod types.UID, atMost time.Duration, dryRun bool) bool {
+// waits reports whether a pod still waits for others to leave, and remembers this attempt.
+func (e *evictions) waits(pod types.UID, atMost time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.clock.Now()
@@ -171,9 +174,8 @@ func (e *evictions) waits(pod types.UID, atMost time.Duration, dryRun bool) bool
 	if !known {
 		of.first = now
 	}
-	if of.last = now; !dryRun {
-		e.attempts[pod] = of
-	}
+	of.last = now
+	e.attempts[pod] = of
 	return now.Sub(of.first) < atMost
 }
 

@@ -180,7 +180,7 @@ func TestLeaveLast(t *testing.T) {
 	ofKubectl.Object.Raw = []byte(`{"apiVersion":"policy/v1","kind":"Eviction","deleteOptions":{"dryRun":["All"]}}`)
 	e, _, clock, evict := start(set("set", "300"), web)
 	for _, request := range []admissionv1.AdmissionRequest{rehearsal, ofKubectl} {
-		if got := e.Handle(t.Context(), admission.Request{AdmissionRequest: request}); got.Allowed || len(e.attempts) != 0 {
+		if got := e.Handle(t.Context(), admission.Request{AdmissionRequest: request}); !got.Allowed || len(got.Warnings) != 1 || len(e.attempts) != 0 {
 			t.Errorf("a dry run: %+v, remembered: %v", got, e.attempts)
 		}
 	}
@@ -194,7 +194,7 @@ func TestLeaveLast(t *testing.T) {
 		}
 	}
 	clock.SetTime(clock.Now().Add(2 * forgetAfter))
-	e.waits("another", time.Second, false)
+	e.waits("another", time.Second)
 	if len(e.attempts) != 1 {
 		t.Errorf("remembered: %v", e.attempts)
 	}
@@ -231,25 +231,22 @@ func TestLeaveLast(t *testing.T) {
 	}
 }
 
-// TestLeaveLastCountsOneDrain: neither a dry run nor a drain that was given up takes the time of the next drain, and a tool that tries for longer than the time is not held up again.
+// TestLeaveLastCountsOneDrain: a drain that was given up does not take the time of the next drain, and a tool that tries for longer than the time is not held up again.
 func TestLeaveLastCountsOneDrain(t *testing.T) {
 	const limit = 5 * time.Minute
 	type attempt struct {
-		after         time.Duration
-		dryRun, waits bool
+		after time.Duration
+		waits bool
 	}
 	for name, drain := range map[string][]attempt{
-		"after a dry run":              {{0, true, true}, {10 * time.Minute, false, true}, {limit - 1, false, true}, {1, false, false}},
-		"dry runs in a drain":          {{0, false, true}, {limit - 1, true, true}, {1, true, false}, {0, false, false}},
-		"after a drain was given up":   {{0, false, true}, {time.Minute, false, true}, {time.Hour, false, true}, {limit, false, false}},
-		"a tool that tries all day":    {{0, false, true}, {25 * time.Minute, false, false}, {25 * time.Minute, false, false}, {25 * time.Minute, false, false}},
-		"a dry run prolongs no memory": {{0, false, true}, {20 * time.Minute, true, false}, {20 * time.Minute, false, true}},
+		"after a drain was given up": {{0, true}, {time.Minute, true}, {time.Hour, true}, {limit, false}},
+		"a tool that tries all day":  {{0, true}, {25 * time.Minute, false}, {25 * time.Minute, false}, {25 * time.Minute, false}},
 	} {
 		e, clock := newEvictions(nil, dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())), clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
 		e.clock = clock
 		for i, a := range drain {
 			clock.SetTime(clock.Now().Add(a.after))
-			if got := e.waits("pod", limit, a.dryRun); got != a.waits {
+			if got := e.waits("pod", limit); got != a.waits {
 				t.Errorf("%s, attempt %d: the pod waits is %t", name, i+1, got)
 			}
 		}
