@@ -187,7 +187,7 @@ func (r *run) reached(i int) bool {
 // lostPod reports whether a node on which the update has begun went down before it had its new pod: a manager that did not begin the update sees no pod there.
 func (r *run) lostPod(i int) bool {
 	n := &r.s.Nodes[i]
-	return r.began != nil && r.began[i] != nowhere && !n.Ready && len(n.Pods) == 0
+	return len(r.began) > 0 && r.began[i] != nowhere && !n.Ready && len(n.Pods) == 0
 }
 
 // lastReached is the last of some nodes that the revision has reached in its turn: what comes before it has passed. Nodes that joined during the rollout may have got the revision before their turn, unless
