@@ -143,8 +143,8 @@ func (d *decision) draft(n *Node) *draft {
 // afterCompletion is about a job that has ended: its pulls are cancelled, and it is deleted after its TTL.
 func (d *decision) afterCompletion(status *v1beta1.ImagePullJobStatus) Plan {
 	d.cancel()
-	if status.ObservedGeneration != 0 { // later changes have no effect, and a job that had ended before has no conditions
-		status.ObservedGeneration = d.in.Job.Generation
+	if status.ObservedGeneration = d.in.Job.Generation; len(status.Conditions) == 0 { // it ended under OpenKruise, or a version that wrote none; later changes have no effect
+		judge(status, d.in.Job, ended(status), d.in.Now)
 	}
 	plan := Plan{Status: *status, Edits: d.edits()}
 	if ttl := d.in.Job.Spec.CompletionPolicy.TTLSecondsAfterFinished; ttl != nil {

@@ -78,3 +78,11 @@ func (d *decision) health() health {
 		return health{ConditionReconciling, ReasonPulling}
 	}
 }
+
+// ended returns the health of a job that has ended, from its numbers. OpenKruise does not count a node as failed that was pulling at the deadline.
+func ended(status *v1beta1.ImagePullJobStatus) health {
+	if status.Failed > 0 || status.Succeeded < status.Desired {
+		return health{ConditionStalled, ReasonFailed}
+	}
+	return health{ConditionReady, ReasonComplete}
+}

@@ -118,3 +118,27 @@ func TestConditionsOfAJobThatEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestConditionsOfAJobThatHadEnded: a job that OpenKruise, or a version without conditions, has completed gets them from its numbers. Without them, tools would wait for it for ever.
+func TestConditionsOfAJobThatHadEnded(t *testing.T) {
+	for want, numbers := range map[string]v1beta1.ImagePullJobStatus{
+		"Ready Complete":      {Desired: 3, Succeeded: 3},
+		"Stalled PullsFailed": {Desired: 3, Succeeded: 2, Failed: 1},
+		// OpenKruise counts no node as failed that was pulling at the deadline.
+		"Stalled PullsFailed, late": {Desired: 3, Succeeded: 2, Message: "job exceeds activeDeadlineSeconds"},
+	} {
+		w := newWorld(t, 3)
+		job := w.addJob("j", "img:v1", 1, nil)
+		end := metav1.NewTime(w.now.Add(-time.Hour))
+		job.Generation, job.Status = 3, numbers
+		job.Status.CompletionTime = &end
+		plan := w.decide(job, nil)
+		if got := conditionOf(t, job, &plan.Status); got != strings.TrimSuffix(want, ", late") || plan.Status.Succeeded != numbers.Succeeded || !plan.Status.CompletionTime.Equal(&end) {
+			t.Errorf("%q, want %q: %+v", got, want, plan.Status)
+		}
+		job.Status = plan.Status
+		if again := Decide(Snapshot{Now: w.now.Add(time.Minute), Job: job, Nodes: w.nodes}); !reflect.DeepEqual(again.Status, plan.Status) {
+			t.Errorf("the status changes although nothing has happened:\n%+v\n%+v", plan.Status, again.Status)
+		}
+	}
+}
