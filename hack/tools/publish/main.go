@@ -22,6 +22,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -87,7 +88,7 @@ func run(args []string, out io.Writer) error {
 		p.options = append(p.options, name.Insecure)
 	}
 	dist := flags.Arg(0)
-	if err := unchanged(dist); err != nil {
+	if err := unchanged(dist, p.files()); err != nil {
 		return err
 	}
 	for _, program := range []string{"everynode-manager", "everynode-agent"} {
@@ -211,8 +212,19 @@ func (p publisher) pushed(what string, tag name.Tag, artifact interface{ Digest(
 	return ref, err
 }
 
-// unchanged checks that the files of a release match its SHA256SUMS: a file that has changed since it was packed must not be signed.
-func unchanged(dist string) error {
+// files are what is pushed and attested of the directory of a release.
+func (p publisher) files() []string {
+	number := strings.TrimPrefix(p.version, "v")
+	names := []string{"everynode-chart-" + number + ".tgz", "artifacthub-repo.yml", "everynode-bundle-" + number + ".tgz", "everynode.provenance.json"}
+	for _, program := range []string{"everynode-manager", "everynode-agent"} {
+		names = append(names, "images/"+program+"-"+p.version+".tar", program+".cdx.json")
+	}
+	return names
+}
+
+// unchanged checks that the files of a release match its SHA256SUMS, and that it names those that are needed: a file that has changed since it was packed, or that
+// was not packed, must not be signed.
+func unchanged(dist string, needed []string) error {
 	sums, err := os.ReadFile(filepath.Join(dist, "SHA256SUMS"))
 	if err != nil {
 		return fmt.Errorf("the release is not complete (make release): %w", err)
@@ -226,6 +238,10 @@ func unchanged(dist string) error {
 		if digest := sha256.Sum256(data); hex.EncodeToString(digest[:]) != want {
 			return fmt.Errorf("%s has changed since the release was packed: make release again", file)
 		}
+		needed = slices.DeleteFunc(needed, func(name string) bool { return name == file })
+	}
+	if len(needed) > 0 {
+		return fmt.Errorf("SHA256SUMS does not name %s: make release again", strings.Join(needed, ", "))
 	}
 	return nil
 }

@@ -253,9 +253,34 @@ func TestPublish(t *testing.T) {
 	if _, err := publish(); err == nil || !strings.Contains(err.Error(), "images/everynode-agent-v1.2.3.tar has changed") {
 		t.Errorf("a changed image: %v", err)
 	}
+	checkNamed(t, dist, publish)
 	t.Setenv("COSIGN_PASSWORD", "a wrong one")
 	if _, err := publish(); err == nil || !strings.Contains(err.Error(), "with the password in COSIGN_PASSWORD") {
 		t.Errorf("a wrong password: %v", err)
+	}
+}
+
+// checkNamed: nothing is pushed or attested that SHA256SUMS does not name, so a list that was cut off vouches for nothing.
+func checkNamed(t *testing.T, dist string, publish func() (string, error)) {
+	t.Helper()
+	file := filepath.Join(dist, "SHA256SUMS")
+	sums, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"images/everynode-agent-v1.2.3.tar", "everynode-manager.cdx.json", "everynode.provenance.json", "everynode-chart-1.2.3.tgz", "artifacthub-repo.yml", "everynode-bundle-1.2.3.tgz"} {
+		var others strings.Builder
+		for line := range strings.Lines(string(sums)) {
+			if !strings.HasSuffix(line, "  "+name+"\n") && !strings.HasSuffix(line, "  images/everynode-agent-v1.2.3.tar\n") { // the test has changed that image
+				others.WriteString(line)
+			}
+		}
+		if err := os.WriteFile(file, []byte(others.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := publish(); err == nil || out != "" || !strings.Contains(err.Error(), "SHA256SUMS does not name ") || !strings.Contains(err.Error(), name) {
+			t.Errorf("SHA256SUMS without %s: %v, pushed: %s", name, err, out)
+		}
 	}
 }
 
