@@ -13,6 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// The reasons of conditions that mayEnd is about.
+const (
+	targetMissing   = "TargetMissing"
+	revisionRefused = "RevisionRefused"
 )
 
 // missing are the targets with a name for which there is no daemon set.
@@ -56,6 +63,10 @@ func (p *Policy) Conditions(selected []Set, sets []v1alpha1.SetStatus, before []
 		meta.SetStatusCondition(&after, c)
 	}
 	switch {
+	case stalled != "" && mayEnd(reason) && !lasts(before, now):
+		set(v1alpha1.ConditionReady, false, reason, stalled)
+		set(v1alpha1.ConditionReconciling, true, reason, stalled)
+		set(v1alpha1.ConditionStalled, false, reason, fmt.Sprintf("This often ends by itself. The policy is stalled if it lasts for %d minutes.", int(rollout.StallAfter.Minutes())))
 	case stalled != "":
 		set(v1alpha1.ConditionReady, false, reason, stalled)
 		set(v1alpha1.ConditionReconciling, false, reason, stalled)
@@ -76,6 +87,25 @@ func (p *Policy) Conditions(selected []Set, sets []v1alpha1.SetStatus, before []
 	}
 	meta.SetStatusCondition(&after, p.enforced(sets, now))
 	return after
+}
+
+// mayEnd reports whether what keeps a policy from being followed often ends by itself: one tool applies a policy and then its daemon set, and a refused ControllerRevision is written again.
+func mayEnd(reason string) bool { return reason == targetMissing || reason == revisionRefused }
+
+// lasts reports whether a policy has been Stalled, or has not been Ready for rollout.StallAfter.
+func lasts(before []metav1.Condition, now metav1.Time) bool {
+	c := meta.FindStatusCondition(before, v1alpha1.ConditionReconciling)
+	return meta.IsStatusConditionTrue(before, v1alpha1.ConditionStalled) ||
+		c != nil && c.Status == metav1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) >= rollout.StallAfter
+}
+
+// StalledFrom returns when a policy becomes Stalled if nothing changes; zero if it does not. No event announces it.
+func StalledFrom(conditions []metav1.Condition) time.Time {
+	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionReconciling)
+	if c == nil || c.Status != metav1.ConditionTrue || !mayEnd(c.Reason) {
+		return time.Time{}
+	}
+	return c.LastTransitionTime.Add(rollout.StallAfter)
 }
 
 // enforced returns the condition Enforced: whether the policy controls everything. It is unknown while there is nothing to control, or no rule to control it by.
@@ -133,10 +163,10 @@ func (p *Policy) stalled(sets []v1alpha1.SetStatus) (message, reason string) {
 		}
 	}
 	if names := p.missing(sets); len(names) > 0 {
-		return fmt.Sprintf("There is no %s that the manager serves: create it, start the manager with the dialect that serves it, or change spec.targets.", strings.Join(names, " and no ")), "TargetMissing"
+		return fmt.Sprintf("There is no %s that the manager serves: create it, start the manager with the dialect that serves it, or change spec.targets.", strings.Join(names, " and no ")), targetMissing
 	}
 	if len(sets) == 0 {
-		return "The targets select no daemon set: change spec.targets, or label a daemon set.", "TargetMissing"
+		return "The targets select no daemon set: change spec.targets, or label a daemon set.", targetMissing
 	}
 	return "", ""
 }

@@ -14,6 +14,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // TestConditionOfEachPhase: of Ready, Reconciling and Stalled exactly one is True, and a revision that was rejected or has failed is Stalled: only a change of
@@ -124,24 +125,48 @@ func TestFreezeIsNamed(t *testing.T) {
 	}
 }
 
-// TestTargets that are not there, and a policy that selects nothing, are Stalled.
+// TestTargets that are not there, and a policy that selects nothing, make a policy Stalled when that lasts: a tool may apply the policy first, and would take Stalled for a failure.
 func TestTargets(t *testing.T) {
 	p := read(t, "targets: [{apiVersion: apps/v1, kind: DaemonSet, name: agent}, {apiVersion: apps/v1, kind: DaemonSet, name: gone}]")
 	complete := []v1alpha1.SetStatus{{APIVersion: "apps/v1", Name: "agent", Phase: v1alpha1.PhaseComplete}}
-	for want, sets := range map[string][]v1alpha1.SetStatus{
-		"There is no DaemonSet gone that the manager serves: create it, start the manager with the dialect that serves it, or change spec.targets.":                        complete,
-		"There is no DaemonSet agent and no DaemonSet gone that the manager serves: create it, start the manager with the dialect that serves it, or change spec.targets.": nil,
+	none := read(t, "targets: [{apiVersion: apps/v1, kind: DaemonSet, selector: {matchLabels: {app: none}}}]")
+	refused := []v1alpha1.SetStatus{complete[0], {APIVersion: "apps/v1", Name: "gone", Phase: v1alpha1.PhaseStalled, Blocking: []v1alpha1.Blocking{{Reason: "RevisionRefused", Message: "No."}}}}
+	for want, c := range map[string]struct {
+		p      *policy.Policy
+		sets   []v1alpha1.SetStatus
+		reason string
+	}{
+		"There is no DaemonSet gone that the manager serves: create it, start the manager with the dialect that serves it, or change spec.targets.":                        {p, complete, "TargetMissing"},
+		"There is no DaemonSet agent and no DaemonSet gone that the manager serves: create it, start the manager with the dialect that serves it, or change spec.targets.": {p, nil, "TargetMissing"},
+		"The targets select no daemon set: change spec.targets, or label a daemon set.":                                                                                    {none, nil, "TargetMissing"},
+		"gone: No.": {p, refused, "RevisionRefused"},
 	} {
-		c := meta.FindStatusCondition(p.Conditions(nil, sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionStalled)
-		if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "TargetMissing" || c.Message != want {
-			t.Errorf("%+v, want %s", c, want)
+		begin := metav1.NewTime(time.Unix(1000, 0))
+		conditions := c.p.Conditions(nil, c.sets, nil, begin)
+		if is := truth(conditions); is != "Reconciling "+c.reason+": "+want || !policy.StalledFrom(conditions).Equal(begin.Add(rollout.StallAfter)) {
+			t.Errorf("at once: %s, want %s; Stalled from %v", is, want, policy.StalledFrom(conditions))
+		}
+		late := metav1.NewTime(begin.Add(rollout.StallAfter))
+		conditions = c.p.Conditions(nil, c.sets, conditions, late)
+		if is := truth(conditions); is != "Stalled "+c.reason+": "+want || !policy.StalledFrom(conditions).IsZero() {
+			t.Errorf("after ten minutes: %s, want %s; Stalled from %v", is, want, policy.StalledFrom(conditions))
+		}
+		conditions = c.p.Conditions(nil, c.sets, conditions, metav1.NewTime(late.Add(time.Second)))
+		if is := truth(conditions); is != "Stalled "+c.reason+": "+want {
+			t.Errorf("a second later: %s, want %s", is, want)
 		}
 	}
-	p = read(t, "targets: [{apiVersion: apps/v1, kind: DaemonSet, selector: {matchLabels: {app: none}}}]")
-	c := meta.FindStatusCondition(p.Conditions(nil, nil, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionStalled)
-	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "TargetMissing" {
-		t.Errorf("%+v", c)
+}
+
+// truth is which of the three conditions is True, with its reason and message.
+func truth(conditions []metav1.Condition) string {
+	var is []string
+	for _, c := range conditions {
+		if c.Status == metav1.ConditionTrue && c.Type != v1alpha1.ConditionEnforced {
+			is = append(is, c.Type+" "+c.Reason+": "+c.Message)
+		}
 	}
+	return strings.Join(is, ", ")
 }
 
 // TestUnusedTargets: a selector that selects nothing next to another target is reported.

@@ -366,7 +366,7 @@ func Unwritten(set Set, of *rollout.Set, last *v1alpha1.SetStatus, because strin
 	if enforcement(of) == v1alpha1.EnforcementNone {
 		return nil
 	}
-	st := Idle(set, last, v1alpha1.Blocking{Reason: "RevisionRefused", Message: fmt.Sprintf("The ControllerRevision of the template could not be written, so its rollout does not begin: %s. "+
+	st := Idle(set, last, v1alpha1.Blocking{Reason: revisionRefused, Message: fmt.Sprintf("The ControllerRevision of the template could not be written, so its rollout does not begin: %s. "+
 		"Let the API server accept it, or change the template.", because)})
 	st.Enforcement = enforcement(of)
 	return st

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -69,8 +68,10 @@ func FindToRead(ctx context.Context, o *options.Options, c *options.Clients, arg
 func (p *Policy) OnlySet() (string, error) {
 	switch sets := p.Sets(); len(sets) {
 	case 0:
-		if c := meta.FindStatusCondition(p.Typed.Status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
-			return "", fmt.Errorf("%s applies to no daemon set: %s", p, c.Message)
+		for _, c := range p.Typed.Status.Conditions { // it is Stalled when that has lasted
+			if c.Status == metav1.ConditionTrue && (c.Type == v1alpha1.ConditionStalled || c.Type == v1alpha1.ConditionReconciling) {
+				return "", fmt.Errorf("%s applies to no daemon set: %s", p, c.Message)
+			}
 		}
 		return "", fmt.Errorf("%s reports no daemon set that it applies to: name the daemon set", p)
 	case 1:

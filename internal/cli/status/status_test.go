@@ -273,6 +273,7 @@ func TestOfAPolicy(t *testing.T) {
 	for name, c := range map[string]struct{ line, policy, want string }{
 		"no set":       {"rop/agents", policySpec, "rolloutpolicy/agents reports no daemon set that it applies to: name the daemon set"},
 		"no such set":  {"rop/agents", policySpec + "status: {conditions: [{type: Stalled, status: \"True\", reason: TargetMissing, message: There is no ads/agent., lastTransitionTime: \"2026-03-01T11:00:00Z\"}]}\n", "rolloutpolicy/agents applies to no daemon set: There is no ads/agent."},
+		"no set yet":   {"rop/agents", policySpec + "status: {conditions: [{type: Reconciling, status: \"True\", reason: TargetMissing, message: There is no ads/agent., lastTransitionTime: \"2026-03-01T11:00:00Z\"}]}\n", "rolloutpolicy/agents applies to no daemon set: There is no ads/agent."},
 		"several sets": {"agents --exit-status", several, "rolloutpolicy/agents applies to daemonset/log, ads/agent: name one of them"},
 		"no policy":    {"rolloutpolicy/what", policySpec, "there is no rolloutpolicy/what in namespace default: see kubectl get rolloutpolicies, or name another namespace with -n"},
 	} {

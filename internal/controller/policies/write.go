@@ -140,8 +140,14 @@ func (s *Store) writeStatus(ctx context.Context, name types.NamespacedName) (wri
 	switch {
 	case !complete && !slices.Equal(object.Status.Decisions, status.Decisions): // no decision waits for a set that has not been reported
 		return false, s.patch(ctx, v1alpha1.ResourcePolicies, &object.ObjectMeta, map[string]any{"decisions": status.Decisions})
-	case !complete || same(&object.Status, &status):
-		return complete, nil
+	case !complete:
+		return false, nil
+	}
+	if at := policy.StalledFrom(status.Conditions); !at.IsZero() {
+		s.queue.AddAfter(name, at.Sub(s.Clock.Now())) // no event announces that
+	}
+	if same(&object.Status, &status) {
+		return true, nil
 	}
 	err = s.patch(ctx, v1alpha1.ResourcePolicies, &object.ObjectMeta, whole{
 		RolloutPolicyStatus: status, Sets: status.Sets, Decisions: status.Decisions,
