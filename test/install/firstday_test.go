@@ -95,6 +95,15 @@ func TestSmokeFirstDay(t *testing.T) {
 	}
 }
 
+// TestFirstDayChoosesANodeWithAPod: on many clusters, the first node has a taint that the sample does not tolerate.
+func TestFirstDayChoosesANodeWithAPod(t *testing.T) {
+	for _, command := range harness.ReadPage(t, pageFirstDay).Commands {
+		if strings.HasSuffix(command.Text, " canary=true") && strings.HasPrefix(command.Text, "kubectl label ") && !strings.Contains(command.Text, "$(kubectl get pods -l app=sample ") {
+			t.Errorf("line %d of %s chooses a node that may have no pod: %s", command.Line, pageFirstDay, command.Text)
+		}
+	}
+}
+
 // follows types a command of the page, which has to print what the page shows, and what the check for its beginning wants.
 func (n *newcomer) follows(command harness.PageCommand, checks map[string]func(out string) error) {
 	n.t.Helper()
