@@ -23,18 +23,17 @@ func (x *Index) PullSecrets(key Key) []string {
 	if s == nil {
 		return nil
 	}
-	lists, facts := map[unique.Handle[string]]int{}, map[unique.Handle[string]]*dialect.PodFacts{}
+	lists := map[unique.Handle[string]]int{}
 	for i := range s.states {
 		for p := s.states[i].pods; p != nil; p = p.next {
 			if !p.deleting && p.facts != nil {
 				lists[p.facts.PullSecrets]++
-				facts[p.facts.PullSecrets] = p.facts
 			}
 		}
 	}
 	pods := map[string]int{}
 	for list, n := range lists {
-		for _, name := range facts[list].SecretNames() {
+		for _, name := range (&dialect.PodFacts{PullSecrets: list}).SecretNames() {
 			pods[name] += n
 		}
 	}

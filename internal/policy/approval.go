@@ -121,7 +121,7 @@ func (r *run) judge() {
 		judged := *a.DeepCopy()
 		judged.Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalVoid, Message: Shortened(r.voidText(a), longestDecision-len("..."))}
 		if r.aboutTarget(a) && !r.atRest() && !r.early(a) {
-			if r.lacksWave(a) {
+			if r.p.lacksWave(a) {
 				continue // a user may have written it together with the wave, of which nothing is known yet
 			}
 			attempt, waits := r.attemptOf(a)
@@ -146,7 +146,7 @@ func (r *run) voidText(a *v1alpha1.RolloutApproval) string {
 	} else if r.aboutTarget(a) {
 		text = fmt.Sprintf("Revision %s is committed already, so there is no rollout to decide about.", a.Spec.Revision)
 	}
-	if r.lacksWave(a) {
+	if r.p.lacksWave(a) {
 		text += " " + r.noWaveText(a.Spec.Wave)
 	}
 	return text + " If this changes, create another RolloutApproval."
@@ -195,13 +195,13 @@ func (r *run) start() rollout.Time {
 }
 
 // hasWave reports whether the policy has a wave of that name.
-func (r *run) hasWave(name string) bool {
-	return slices.ContainsFunc(r.p.Waves, func(w Wave) bool { return w.Name == name })
+func (p *Policy) hasWave(name string) bool {
+	return slices.ContainsFunc(p.Waves, func(w Wave) bool { return w.Name == name })
 }
 
 // lacksWave reports whether an approval is about a wave that the policy does not have.
-func (r *run) lacksWave(a *v1alpha1.RolloutApproval) bool {
-	return (a.Spec.Decision == v1alpha1.Approve || a.Spec.Decision == v1alpha1.Promote) && !r.hasWave(a.Spec.Wave)
+func (p *Policy) lacksWave(a *v1alpha1.RolloutApproval) bool {
+	return (a.Spec.Decision == v1alpha1.Approve || a.Spec.Decision == v1alpha1.Promote) && !p.hasWave(a.Spec.Wave)
 }
 
 // mostWaves is how many waves of a policy a message names.
@@ -224,7 +224,7 @@ func (r *run) reportUnknownWave() {
 		return
 	}
 	for i := range r.in.Approvals {
-		if a := &r.in.Approvals[i]; a.Status.State == "" && r.aboutTarget(a) && r.lacksWave(a) && !r.early(a) {
+		if a := &r.in.Approvals[i]; a.Status.State == "" && r.aboutTarget(a) && r.p.lacksWave(a) && !r.early(a) {
 			r.block(unknownWave, fmt.Sprintf("rolloutapproval/%s has no effect yet. %s Create another RolloutApproval, or add the wave.", a.Name, r.noWaveText(a.Spec.Wave)))
 			return
 		}

@@ -305,7 +305,7 @@ func mutants() []mutant {
 		{"a retry does not wait until earlier undos are stored", "approval.go", "waits = waits || !r.stored(undo)", "waits = waits && !r.stored(undo)"},
 		{"a retry wins over a later undo", "approval.go", "if undo.CreationTimestamp.After(a.CreationTimestamp.Time) {", "if r.s == nil {"},
 		{"an approval of an earlier rollout of the template counts", "approval.go", "&& a.Status.TargetNumber == r.number()", "&& a.Status.TargetNumber != 0"},
-		{"an approval of a wave that does not exist yet is used up", "approval.go", "&& !r.hasWave(a.Spec.Wave)\n", "&& a.Spec.Wave == \"\"\n"},
+		{"an approval of a wave that does not exist yet is used up", "approval.go", "&& !p.hasWave(a.Spec.Wave)\n", "&& a.Spec.Wave == \"\"\n"},
 		{"an approval about another revision is called too old", "approval.go", "if r.aboutTarget(a) && r.early(a) {", "if r.early(a) {"},
 		{"an approval counts for each wave", "approval.go", "(wave == \"\" || a.Spec.Wave == wave)", "(wave == \"\" || a.Spec.Wave != \"\")"},
 		{"an undo ends each later attempt", "approval.go", "a.Status.Attempt >= r.attempt", "a.Status.Attempt >= 0"},

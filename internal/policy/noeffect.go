@@ -27,14 +27,13 @@ func NoEffect(a *v1alpha1.RolloutApproval, p *Policy, sets []Set, last func(Set)
 		}
 		exists, described = true, described || st.TargetRevision == a.Spec.Revision
 	}
-	r := run{p: p}
 	switch {
 	case !exists:
 		text = fmt.Sprintf("The RolloutPolicy %s applies to no daemon set %s (spec.set). Create the daemon set or change spec.targets of the policy, or delete this object and create another RolloutApproval.", p.Name, a.Spec.Set)
 	case !described:
 		text = fmt.Sprintf("The template of the daemon set %s does not describe a revision %s (spec.revision). "+
 			"Delete this object, and create a RolloutApproval with the revision in status.sets[].targetRevision of the policy, while a rollout is active.", a.Spec.Set, a.Spec.Revision)
-	case r.lacksWave(a):
+	case p.lacksWave(a):
 		text = fmt.Sprintf("The RolloutPolicy %s has no wave %s (spec.wave). Add the wave, or delete this object and create another RolloutApproval.", p.Name, a.Spec.Wave)
 	default:
 		return "", true

@@ -20,11 +20,12 @@ func Digest(obj map[string]any) dialect.Workload {
 
 // digestFor is Digest with a warning about sets that ask to come back first in a namespace where they may not.
 func digestFor(mayHold func(namespace string) bool) func(obj map[string]any) dialect.Workload {
+	if mayHold == nil {
+		return Digest
+	}
 	return func(obj map[string]any) dialect.Workload {
 		w := Digest(obj)
-		if mayHold != nil {
-			warnHold(&w, mayHold)
-		}
+		warnHold(&w, mayHold)
 		return w
 	}
 }
