@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/dialect/base"
+	kruisedialect "everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/test/harness"
 )
 
@@ -35,6 +37,7 @@ func TestComeBackFirst(t *testing.T) {
 	s.start(agent)
 	node := s.Nodes[0]
 	s.run(comeBackManifest)
+	s.Wait("nothing is ignored", harness.ConditionIs(s.name, kruisedialect.Degraded, corev1.ConditionFalse, kruisedialect.ReasonAsExpected))
 	before := s.pod(node)
 
 	s.CutNode(node)
@@ -68,6 +71,14 @@ spec: {nodeSelector: {%s: %s}, containers: [{name: other, image: "registry.examp
 	})
 	s.Kubectl("delete", "ads", s.name)
 	s.Kubectl("delete", "pod", "other")
+}
+
+// TestComeBackFirstElsewhere: a set of a namespace that the flag of the manager does not name learns that its annotation has no effect.
+func TestComeBackFirstElsewhere(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, cluster(t), 1)
+	s.run(comeBackManifest)
+	s.Wait("the annotation is ignored", harness.ConditionIs(s.name, kruisedialect.Degraded, corev1.ConditionTrue, base.ReasonIgnoredField))
 }
 
 // bindComeBack gives the managers of the plane the right to hold nodes, as an administrator does.
