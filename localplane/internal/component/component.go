@@ -56,15 +56,16 @@ type Component struct {
 	Linked func(pid int, of func(name string) int) error
 }
 
-// Probe defines when a component is ready: a URL that responds with 200, a socket that accepts connections, or
-// otherwise a file that exists; the file is removed before each start. URL and Socket are in the namespaces of the
+// Probe defines when a component is ready: a URL that responds with 200, a container runtime that answers, or
+// otherwise a file that exists; the file is removed before each start. URL and Runtime are in the namespaces of the
 // component of Inside.
 type Probe struct {
 	// For a https URL, Authority is the file with the authority of the server's certificate, and Client is the client
 	// certificate (without .crt and .key), if any.
 	URL, Authority, Client string
-	// Socket is the path of a Unix socket.
-	Socket string
+	// Runtime is the path of the Unix socket of a container runtime. Its socket accepts connections before its CRI service is
+	// initialized, and a kubelet that starts in between ends with an error.
+	Runtime string
 	// File is created by the process when it is ready.
 	File string
 	// Excuse is a file of the machine: while it exists, a running component counts as ready.

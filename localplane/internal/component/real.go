@@ -239,7 +239,7 @@ func nodeContainerd(in Inputs, n int) Component {
 		After:  []string{name},
 		// It looks for its shims in its own directory.
 		Env:       []string{"PATH=" + filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"), temporary},
-		Ready:     Probe{Socket: containerdSocket},
+		Ready:     Probe{Runtime: containerdSocket},
 		StopGrace: stopGrace,
 	}
 }

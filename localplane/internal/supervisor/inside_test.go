@@ -15,6 +15,9 @@ import (
 	"syscall"
 	"testing"
 
+	"google.golang.org/grpc"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"everynode.dev/everynode/localplane/internal/component"
 	"everynode.dev/everynode/localplane/internal/home"
 )
@@ -303,20 +306,39 @@ func TestLinkedBetweenReadyAndReady(t *testing.T) {
 	}
 }
 
-func TestReadyWhenItsSocketTakesConnections(t *testing.T) {
+// runtime is a container runtime whose CRI service is initialized after its socket accepts connections, as containerd's.
+type runtime struct {
+	cri.UnimplementedRuntimeServiceServer
+	asked       chan struct{}
+	initialized atomic.Bool
+}
+
+func (r *runtime) Version(context.Context, *cri.VersionRequest) (*cri.VersionResponse, error) {
+	if !r.initialized.Load() {
+		select {
+		case r.asked <- struct{}{}:
+		default:
+		}
+		return nil, errors.New("server is not initialized yet")
+	}
+	return &cri.VersionResponse{}, nil
+}
+
+// A kubelet that starts between the socket and the CRI service of its container runtime ends with an error.
+func TestReadyWhenItsRuntimeAnswers(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	f := newFixture(t, func(h home.Home) []component.Component {
 		node := script(h, "node", component.TierStore, sleeper)
-		runtime := script(h, "runtime", component.TierStore, "exec sleep 60")
-		runtime.Inside, runtime.After, runtime.Ready = "node", []string{"node"}, component.Probe{Socket: socket}
-		return []component.Component{node, runtime}
+		containerd := script(h, "containerd", component.TierStore, "exec sleep 60")
+		containerd.Inside, containerd.After, containerd.Ready = "node", []string{"node"}, component.Probe{Runtime: socket}
+		return []component.Component{node, containerd}
 	})
-	// A socket that nobody listens at is none.
+	// A file at which no process listens is no runtime.
 	touch(t, socket)
 	result := make(chan error, 1)
 	go func() { result <- f.StartTier(t.Context(), component.TierStore) }()
-	waitFor(t, "a process", func() bool { return f.status("runtime").PID != 0 })
-	if f.status("runtime").Ready {
+	waitFor(t, "a process", func() bool { return f.status("containerd").PID != 0 })
+	if f.status("containerd").Ready {
 		t.Error("ready without a socket")
 	}
 	if err := os.Remove(socket); err != nil {
@@ -326,9 +348,19 @@ func TestReadyWhenItsSocketTakesConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
-	if err := <-result; err != nil || !f.status("runtime").Ready {
-		t.Errorf("with a socket: %v, %+v", err, f.status("runtime"))
+	r, server := &runtime{asked: make(chan struct{})}, grpc.NewServer()
+	cri.RegisterRuntimeServiceServer(server, r)
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(server.Stop)
+	for range 2 { // the second question comes after the answer to the first one was read
+		<-r.asked
+	}
+	if f.status("containerd").Ready {
+		t.Error("ready with a socket, and before the runtime is initialized")
+	}
+	r.initialized.Store(true)
+	if err := <-result; err != nil || !f.status("containerd").Ready {
+		t.Errorf("with a runtime that answers: %v, %+v", err, f.status("containerd"))
 	}
 }
 

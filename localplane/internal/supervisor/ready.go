@@ -14,6 +14,10 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"everynode.dev/everynode/localplane/internal/component"
 	"everynode.dev/everynode/localplane/internal/proc"
 )
@@ -160,14 +164,17 @@ func (p *prober) dial(ctx context.Context, network, address string) (conn net.Co
 	return conn, err
 }
 
-// connects reports whether a Unix socket accepts connections. Its path is inside the namespaces.
-func (p *prober) connects() bool {
-	conn, err := net.DialTimeout("unix", fmt.Sprintf("/proc/%d/root%s", p.inside, p.probe.Socket), probeTimeout)
+// runtimeAnswers reports whether the CRI service of a container runtime answers. The path of its socket is inside the namespaces.
+func (p *prober) runtimeAnswers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	conn, err := grpc.NewClient(fmt.Sprintf("unix:/proc/%d/root%s", p.inside, p.probe.Runtime), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return false
 	}
-	_ = conn.Close() // nothing was sent
-	return true
+	defer conn.Close()
+	_, err = cri.NewRuntimeServiceClient(conn).Version(ctx, &cri.VersionRequest{})
+	return err == nil
 }
 
 func (p *prober) excused() bool {
@@ -182,8 +189,8 @@ func (p *prober) ready(ctx context.Context) bool {
 	if p.excused() {
 		return true
 	}
-	if p.probe.Socket != "" {
-		return p.connects()
+	if p.probe.Runtime != "" {
+		return p.runtimeAnswers(ctx)
 	}
 	if p.client == nil {
 		_, err := os.Stat(p.probe.File)
