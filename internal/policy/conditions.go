@@ -55,18 +55,21 @@ func (p *Policy) Conditions(selected []Set, sets []v1alpha1.SetStatus, before []
 	stalled, reason := p.stalled(sets)
 	active := active(p, sets)
 	after := slices.Clone(before)
+	put := func(kind string, status metav1.ConditionStatus, reason, message string) {
+		meta.SetStatusCondition(&after, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: Shortened(message, mostInCondition), ObservedGeneration: p.Generation, LastTransitionTime: now})
+	}
 	set := func(kind string, is bool, reason, message string) {
-		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: Shortened(message, mostInCondition), ObservedGeneration: p.Generation, LastTransitionTime: now}
+		status := metav1.ConditionFalse
 		if is {
-			c.Status = metav1.ConditionTrue
+			status = metav1.ConditionTrue
 		}
-		meta.SetStatusCondition(&after, c)
+		put(kind, status, reason, message)
 	}
 	switch {
 	case stalled != "" && mayEnd(reason) && !lasts(before, now):
 		set(v1alpha1.ConditionReady, false, reason, stalled)
 		set(v1alpha1.ConditionReconciling, true, reason, stalled)
-		set(v1alpha1.ConditionStalled, false, reason, fmt.Sprintf("This often ends by itself. The policy is stalled if it lasts for %d minutes.", int(rollout.StallAfter.Minutes())))
+		put(v1alpha1.ConditionStalled, metav1.ConditionUnknown, reason, fmt.Sprintf("This often ends by itself. The policy is stalled if it lasts for %d minutes.", int(rollout.StallAfter.Minutes())))
 	case stalled != "":
 		set(v1alpha1.ConditionReady, false, reason, stalled)
 		set(v1alpha1.ConditionReconciling, false, reason, stalled)
@@ -92,17 +95,17 @@ func (p *Policy) Conditions(selected []Set, sets []v1alpha1.SetStatus, before []
 // mayEnd reports whether what keeps a policy from being followed often ends by itself: one tool applies a policy and then its daemon set, and a refused ControllerRevision is written again.
 func mayEnd(reason string) bool { return reason == targetMissing || reason == revisionRefused }
 
-// lasts reports whether a policy has been Stalled, or has not been Ready for rollout.StallAfter.
+// lasts reports whether a policy has been Stalled, or it has been unknown for rollout.StallAfter whether it is.
 func lasts(before []metav1.Condition, now metav1.Time) bool {
-	c := meta.FindStatusCondition(before, v1alpha1.ConditionReconciling)
-	return meta.IsStatusConditionTrue(before, v1alpha1.ConditionStalled) ||
-		c != nil && c.Status == metav1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) >= rollout.StallAfter
+	from := StalledFrom(before)
+	return meta.IsStatusConditionTrue(before, v1alpha1.ConditionStalled) || !from.IsZero() && !now.Time.Before(from)
 }
 
-// StalledFrom returns when a policy becomes Stalled if nothing changes; zero if it does not. No event announces it.
+// StalledFrom returns when a policy becomes Stalled if nothing changes; zero if it does not. No event announces it. The time counts from when Stalled became unknown:
+// a rollout may have been Reconciling for hours before something keeps it from being followed.
 func StalledFrom(conditions []metav1.Condition) time.Time {
-	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionReconciling)
-	if c == nil || c.Status != metav1.ConditionTrue || !mayEnd(c.Reason) {
+	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionStalled)
+	if c == nil || c.Status != metav1.ConditionUnknown || !mayEnd(c.Reason) {
 		return time.Time{}
 	}
 	return c.LastTransitionTime.Add(rollout.StallAfter)

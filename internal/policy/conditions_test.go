@@ -158,6 +158,32 @@ func TestTargets(t *testing.T) {
 	}
 }
 
+// TestARevisionRefusedInTheMiddle: a rollout that has lasted for hours is not Stalled at once when one write is refused.
+func TestARevisionRefusedInTheMiddle(t *testing.T) {
+	p := read(t, "")
+	rolling := []v1alpha1.SetStatus{{APIVersion: "apps/v1", Name: "agent", Phase: v1alpha1.PhaseRolling, Wave: "canary"}}
+	refused := []v1alpha1.SetStatus{{APIVersion: "apps/v1", Name: "agent", Phase: v1alpha1.PhaseStalled, Blocking: []v1alpha1.Blocking{{Reason: "RevisionRefused", Message: "No."}}}}
+	begin := time.Unix(1000, 0)
+	var conditions []metav1.Condition
+	for _, c := range []struct {
+		at   time.Duration
+		sets []v1alpha1.SetStatus
+		want string
+	}{
+		{0, rolling, "Reconciling RollingOut"},
+		{3 * time.Hour, refused, "Reconciling RevisionRefused"},
+		{3*time.Hour + rollout.StallAfter - time.Second, refused, "Reconciling RevisionRefused"},
+		{3*time.Hour + rollout.StallAfter, refused, "Stalled RevisionRefused"},
+		{4 * time.Hour, rolling, "Reconciling RollingOut"},
+		{5 * time.Hour, refused, "Reconciling RevisionRefused"},
+	} {
+		conditions = p.Conditions(nil, c.sets, conditions, metav1.NewTime(begin.Add(c.at)))
+		if is, _, _ := strings.Cut(truth(conditions), ":"); is != c.want {
+			t.Errorf("after %s: %s, want %s", c.at, is, c.want)
+		}
+	}
+}
+
 // truth is which of the three conditions is True, with its reason and message.
 func truth(conditions []metav1.Condition) string {
 	var is []string

@@ -44,7 +44,7 @@ func TestWhatIsWorthAWrite(t *testing.T) {
 func TestPolicyBecomesStalled(t *testing.T) {
 	missing := object(v1alpha1.KindPolicy, "p", map[string]any{"targets": []any{map[string]any{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "gone"}}})
 	began := time.Now().Add(2*time.Second - rollout.StallAfter).UTC().Format(time.RFC3339)
-	missing.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Reconciling", "status": "True", "reason": "TargetMissing", "message": "", "lastTransitionTime": began}}}
+	missing.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Stalled", "status": "Unknown", "reason": "TargetMissing", "message": "", "lastTransitionTime": began}}}
 	b := newBench(t, nil, missing)
 	is := func(kind string) bool {
 		conditions, _, _ := unstructured.NestedSlice(b.stored(v1alpha1.ResourcePolicies, "p"), "status", "conditions")
