@@ -10,6 +10,7 @@ package annotation
 
 import (
 	"cmp"
+	"math"
 	"strconv"
 	"strings"
 
@@ -54,10 +55,13 @@ func Of[T any](r Rule, parse func(text string) (T, bool)) Value[T] {
 func Bool(text string) (value, ok bool) { return text == "true", text == "true" || text == "false" }
 
 // WholeFrom returns what reads a whole number from least to the largest of 32 bits.
-func WholeFrom(least int32) func(string) (int32, bool) {
+func WholeFrom(least int32) func(string) (int32, bool) { return WholeBetween(least, math.MaxInt32) }
+
+// WholeBetween returns what reads a whole number from least to most.
+func WholeBetween(least, most int32) func(string) (int32, bool) {
 	return func(text string) (int32, bool) {
 		n, err := strconv.ParseInt(text, 10, 32)
-		return int32(n), err == nil && n >= int64(least)
+		return int32(n), err == nil && n >= int64(least) && n <= int64(most)
 	}
 }
 

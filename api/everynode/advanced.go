@@ -56,11 +56,11 @@ const (
 	// the template decides. Pods that exist are not changed.
 	MarkForAutoscaler = Domain + "/mark-for-autoscaler"
 	// LeaveLast makes the pods of the set leave a node last that is removed, in a namespace with the label KeepDaemonPods: while pods of other workloads are on
-	// the node, an eviction is answered with 429, so that the tool tries again. The value is for how many seconds at most, from the first eviction of the pod. Without it these pods leave in
+	// the node, an eviction is answered with 429, so that the tool tries again. The value is the limit in seconds, from 1 to 3600, from the first eviction of the pod. Without it these pods leave in
 	// any order. Pods that come back to the node, because they tolerate its taints, stay in any case.
 	LeaveLast = Domain + "/leave-last-seconds"
 	// ComeBackFirst makes the pods of the set run first on a node that comes back, in a namespace of --come-back-first-namespaces: while the node is not ready, or
-	// cordoned without a ready pod of the set, the manager puts the taint HoldKey on it, and removes it when the pod is ready. The value is for how many seconds at most, from
+	// cordoned without a ready pod of the set, the manager puts the taint HoldKey on it, and removes it when the pod is ready. The value is the limit in seconds, from 1 to 3600, from
 	// when the node is ready and not cordoned. The template must tolerate the taint. Pods that are bound to the node already are not held back.
 	ComeBackFirst = Domain + "/come-back-first-seconds"
 )
@@ -103,11 +103,14 @@ const (
 // MarkForAutoscalerValue is the value of MarkForAutoscaler.
 var MarkForAutoscalerValue = annotation.Of(annotation.Rule{Key: MarkForAutoscaler, For: annotation.AdvancedOnly, Want: `"true" or "false"`}, annotation.Bool)
 
+// mostSeconds is how long a set can keep a node from being drained, or from the pods of others: an hour. Who may annotate a set need not be who owns the nodes.
+const mostSeconds = 3600
+
 // LeaveLastValue is the value of LeaveLast.
-var LeaveLastValue = annotation.Of(annotation.Rule{Key: LeaveLast, For: annotation.AdvancedOnly, Want: "a whole number of seconds from 1"}, annotation.WholeFrom(1))
+var LeaveLastValue = annotation.Of(annotation.Rule{Key: LeaveLast, For: annotation.AdvancedOnly, Want: "a whole number of seconds from 1 to 3600"}, annotation.WholeBetween(1, mostSeconds))
 
 // ComeBackFirstValue is the value of ComeBackFirst.
-var ComeBackFirstValue = annotation.Of(annotation.Rule{Key: ComeBackFirst, For: annotation.AdvancedOnly, Want: "a whole number of seconds from 1"}, annotation.WholeFrom(1))
+var ComeBackFirstValue = annotation.Of(annotation.Rule{Key: ComeBackFirst, For: annotation.AdvancedOnly, Want: "a whole number of seconds from 1 to 3600"}, annotation.WholeBetween(1, mostSeconds))
 
 // InPlaceGraceValue is the value of InPlaceGrace.
 var InPlaceGraceValue = annotation.Of(annotation.Rule{

@@ -204,7 +204,9 @@ func TestProblems(t *testing.T) {
 		{daemonSet(t, "", "  lifecycle: {inPlaceUpdate: {}}"), false, `Field spec.lifecycle.inPlaceUpdate has no effect on a daemon set: remove it.`},
 		{daemonSet(t, "", "  lifecycle: {preDelete: {labelsHandler: [a]}}"), true, `Field spec.lifecycle.preDelete cannot be read: correct what is wrong (`},
 		{daemonSet(t, `everynode.dev/come-back-first-seconds: "9"`, ""), false, `Annotation everynode.dev/come-back-first-seconds has no effect, because the pods do not tolerate the taint everynode.dev/waits-for-daemon-pods: add the toleration to the template.`},
-		{tolerating(t, `everynode.dev/come-back-first-seconds: 5m`), false, `Annotation everynode.dev/come-back-first-seconds is "5m": set it to a whole number of seconds from 1; until then its pods come back to a node in any order.`},
+		{tolerating(t, `everynode.dev/come-back-first-seconds: 5m`), false, `Annotation everynode.dev/come-back-first-seconds is "5m": set it to a whole number of seconds from 1 to 3600; until then its pods come back to a node in any order.`},
+		{tolerating(t, `everynode.dev/come-back-first-seconds: "3601"`), false, `Annotation everynode.dev/come-back-first-seconds is "3601": set it to a whole number of seconds from 1 to 3600; until then its pods come back to a node in any order.`},
+		{daemonSet(t, `everynode.dev/leave-last-seconds: "2147483647"`, ""), false, `Annotation everynode.dev/leave-last-seconds is "2147483647": set it to a whole number of seconds from 1 to 3600; until then its pods leave a node in any order.`},
 		{daemonSet(t, `everynode.dev/in-place-grace-seconds: 5m`, ""), false, `Annotation everynode.dev/in-place-grace-seconds is "5m": set it to a whole number of seconds from 0; until then there is no wait.`},
 	} {
 		w := kruise.Digest(e.obj)
