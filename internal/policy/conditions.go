@@ -111,6 +111,21 @@ func StalledFrom(conditions []metav1.Condition) time.Time {
 	return c.LastTransitionTime.Add(rollout.StallAfter)
 }
 
+// Kept returns what keeps a policy from being followed, and the status of its condition Stalled: True, or Unknown while that may end by itself. It is empty if nothing does.
+func Kept(conditions []metav1.Condition) (message string, stalled metav1.ConditionStatus) {
+	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionStalled)
+	switch {
+	case c == nil || c.Status == metav1.ConditionFalse:
+		return "", metav1.ConditionFalse
+	case c.Status == metav1.ConditionTrue:
+		return c.Message, c.Status
+	}
+	if c = meta.FindStatusCondition(conditions, v1alpha1.ConditionReconciling); c != nil {
+		message = c.Message
+	}
+	return message, metav1.ConditionUnknown
+}
+
 // enforced returns the condition Enforced: whether the policy controls everything. It is unknown while there is nothing to control, or no rule to control it by.
 func (p *Policy) enforced(sets []v1alpha1.SetStatus, now metav1.Time) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionEnforced, Status: metav1.ConditionUnknown, ObservedGeneration: p.Generation, LastTransitionTime: now}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -18,10 +17,15 @@ import (
 const mostInColumn = 3
 
 // Summary is the status of a policy in short. A column of a CustomResourceDefinition shows only the first of several values, so each field is one string. The
-// daemon sets with an active rollout come first. A policy that is stalled and applies to no daemon set has the phase Stalled.
+// daemon sets with an active rollout come first. A policy that is stalled and applies to no daemon set has the phase Stalled, and before that, while
+// its daemon set may appear, Reconciling.
 func Summary(sets []v1alpha1.SetStatus, conditions []metav1.Condition) v1alpha1.Summary {
-	if len(sets) == 0 && meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionStalled) {
-		return v1alpha1.Summary{Sets: "-", Phases: string(v1alpha1.PhaseStalled), Waves: "-"}
+	if _, stalled := Kept(conditions); len(sets) == 0 && stalled != metav1.ConditionFalse {
+		phase := string(v1alpha1.PhaseStalled)
+		if stalled == metav1.ConditionUnknown {
+			phase = v1alpha1.ConditionReconciling
+		}
+		return v1alpha1.Summary{Sets: "-", Phases: phase, Waves: "-"}
 	}
 	sets = slices.Clone(sets)
 	slices.SortStableFunc(sets, func(a, b v1alpha1.SetStatus) int { return cmp.Compare(rank(a), rank(b)) })

@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"cmp"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,21 +21,19 @@ func TestSummary(t *testing.T) {
 	for name, c := range map[string]struct {
 		sets []v1alpha1.SetStatus
 		want v1alpha1.Summary
-		// stalled reports whether the condition Stalled is True.
-		stalled bool
+		// stalled is the status of the condition Stalled.
+		stalled metav1.ConditionStatus
 	}{
-		"no set":    {},
-		"one set":   {[]v1alpha1.SetStatus{complete("agent")}, v1alpha1.Summary{Sets: "agent", Phases: "Complete", Waves: "-"}, false},
-		"two sets":  {[]v1alpha1.SetStatus{complete("agent"), failed}, v1alpha1.Summary{Sets: "proxy,agent", Phases: "Failed,Complete", Waves: "canary,-"}, false},
-		"five sets": {[]v1alpha1.SetStatus{complete("a"), complete("b"), complete("c"), complete("d"), failed}, v1alpha1.Summary{Sets: "proxy,a,b + 2 more...", Phases: "Failed,Complete,Complete", Waves: "canary,-,-"}, false},
-		"stalled":   {nil, v1alpha1.Summary{Sets: "-", Phases: "Stalled", Waves: "-"}, true},
-		"one fails": {[]v1alpha1.SetStatus{failed}, v1alpha1.Summary{Sets: "proxy", Phases: "Failed", Waves: "canary"}, true},
+		"no set":     {},
+		"one set":    {[]v1alpha1.SetStatus{complete("agent")}, v1alpha1.Summary{Sets: "agent", Phases: "Complete", Waves: "-"}, ""},
+		"two sets":   {[]v1alpha1.SetStatus{complete("agent"), failed}, v1alpha1.Summary{Sets: "proxy,agent", Phases: "Failed,Complete", Waves: "canary,-"}, ""},
+		"five sets":  {[]v1alpha1.SetStatus{complete("a"), complete("b"), complete("c"), complete("d"), failed}, v1alpha1.Summary{Sets: "proxy,a,b + 2 more...", Phases: "Failed,Complete,Complete", Waves: "canary,-,-"}, ""},
+		"no set yet": {nil, v1alpha1.Summary{Sets: "-", Phases: "Reconciling", Waves: "-"}, metav1.ConditionUnknown},
+		"stalled":    {nil, v1alpha1.Summary{Sets: "-", Phases: "Stalled", Waves: "-"}, metav1.ConditionTrue},
+		"one fails":  {[]v1alpha1.SetStatus{failed}, v1alpha1.Summary{Sets: "proxy", Phases: "Failed", Waves: "canary"}, metav1.ConditionTrue},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conditions := []metav1.Condition{{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionFalse}}
-			if c.stalled {
-				conditions[0].Status = metav1.ConditionTrue
-			}
+			conditions := []metav1.Condition{{Type: v1alpha1.ConditionStalled, Status: cmp.Or(c.stalled, metav1.ConditionFalse)}}
 			if got := policy.Summary(c.sets, conditions); got != c.want {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -32,6 +31,8 @@ type PolicyReport struct {
 	Suspended bool `json:"suspended,omitempty"`
 	// Stalled is why the policy cannot be followed, if that is not in the status of the set: another target is missing, for example.
 	Stalled string `json:"stalled,omitempty"`
+	// Waits is the same while that may end by itself: the policy becomes stalled if it lasts.
+	Waits string `json:"waits,omitempty"`
 	// SetStatus has the implicit wave for the remaining nodes only if there are such nodes, or if it is active.
 	v1alpha1.SetStatus
 	// now is what a manager would report now; empty if that is not known. A user may have retried the revision, or taken a rejection back, since the last report.
@@ -132,8 +133,12 @@ func (g *Governance) Report() *PolicyReport {
 	}
 	r.rejections = policies.Rejections(g.Approvals, r.Name, &r.SetStatus)
 	r.Decisions = r.decisions(g.Approvals)
-	if c := meta.FindStatusCondition(g.Policies[0].Typed.Status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue && !r.Says(c.Message) {
-		r.Stalled = c.Message
+	if message, stalled := policy.Kept(g.Policies[0].Typed.Status.Conditions); message != "" && !r.Says(message) {
+		if stalled == metav1.ConditionTrue {
+			r.Stalled = message
+		} else {
+			r.Waits = message
+		}
 	}
 	if last := len(r.Waves) - 1; last >= 0 && r.Waves[last].Name == policy.Remaining && r.Waves[last].Nodes == 0 && r.Wave != policy.Remaining {
 		r.Waves = r.Waves[:last] // all nodes belong to other waves

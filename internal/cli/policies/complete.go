@@ -10,11 +10,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/policy"
 )
 
 // Split returns the name of the policy in arg, if arg names one: rolloutpolicy/NAME, as in kubectl.
@@ -68,10 +67,8 @@ func FindToRead(ctx context.Context, o *options.Options, c *options.Clients, arg
 func (p *Policy) OnlySet() (string, error) {
 	switch sets := p.Sets(); len(sets) {
 	case 0:
-		for _, c := range p.Typed.Status.Conditions { // it is Stalled when that has lasted
-			if c.Status == metav1.ConditionTrue && (c.Type == v1alpha1.ConditionStalled || c.Type == v1alpha1.ConditionReconciling) {
-				return "", fmt.Errorf("%s applies to no daemon set: %s", p, c.Message)
-			}
+		if message, _ := policy.Kept(p.Typed.Status.Conditions); message != "" {
+			return "", fmt.Errorf("%s applies to no daemon set: %s", p, message)
 		}
 		return "", fmt.Errorf("%s reports no daemon set that it applies to: name the daemon set", p)
 	case 1:

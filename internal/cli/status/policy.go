@@ -22,6 +22,9 @@ func policyLines(sight *inspect.Observation) []string {
 	if r.Stalled != "" {
 		lines = append(lines, options.Printable("stalled: "+r.Stalled))
 	}
+	if r.Waits != "" {
+		lines = append(lines, options.Printable("waits: "+r.Waits))
+	}
 	var waves []string
 	for _, row := range waveRows(r)[1:] {
 		waves = append(waves, fmt.Sprintf("%s %s/%s %s", row[0], row[3], row[1], row[4]))
@@ -58,6 +61,9 @@ func (s *status) policy(w io.Writer, all *inspect.Report) error {
 	}
 	if r.Stalled != "" {
 		lines = append(lines, "stalled: "+r.Stalled)
+	}
+	if r.Waits != "" {
+		lines = append(lines, "waits: "+r.Waits)
 	}
 	for _, b := range r.Blocking {
 		lines = append(lines, "waits: "+b.Message)

@@ -120,6 +120,13 @@ status:
 var rejected = strings.NewReplacer("    next: {action: EndSoak, at: \"2026-03-01T12:12:00Z\"}\n", "", "reason: Soaking, message: The wave canary is complete and is being observed for 30m0s.",
 	"reason: Rejected, message: 'The revision was rejected: change the template, or delete the RolloutApproval with the rejection.'").Replace(policyStatus)
 
+// missing are the conditions of a policy of which another target has been missing for less than ten minutes.
+const missing = `
+  conditions:
+  - {type: Reconciling, status: "True", reason: TargetMissing, message: There is no DaemonSet gone., lastTransitionTime: "2026-03-01T11:00:00Z"}
+  - {type: Stalled, status: Unknown, reason: TargetMissing, message: This often ends by itself., lastTransitionTime: "2026-03-01T11:59:00Z"}
+`
+
 // uncontrolled is the status of a policy whose set another controller updates: it holds no node back, also if it is suspended.
 const uncontrolled = `
 status:
@@ -205,6 +212,7 @@ func TestPolicies(t *testing.T) {
 		"policy-analysis":   {"agent", []string{spec + measured}},
 		"policy-stalled":    {"agent", []string{policySpec + stalled()}},
 		"policy-none":       {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  suspend: true", 1) + uncontrolled}},
+		"policy-waits":      {"agent", []string{policySpec + policyStatus + missing}},
 		"policy-unnamed":    {"agent", []string{policySpec + strings.Replace(policyStatus, ", approvedBy: jane", "", 1)}},
 		"policy-rejected":   {"agent", []string{policySpec + strings.Replace(rejected, "phase: Soaking\n    wave", "phase: Rejected\n    rejectedRevision: agent-7c9d5f6b8\n    wave", 1), rejection}},
 		"policy-promoted":   {"agent", []string{policySpec + strings.ReplaceAll(policyStatus, "agent-canary-approve-x", "now"), strings.NewReplacer("name: rejection", "name: now, creationTimestamp: \"2026-03-01T12:00:00Z\"", "decision: Reject", "decision: Promote, wave: canary", "It loses packets", "Its metrics are good").Replace(rejection)}},
@@ -273,7 +281,7 @@ func TestOfAPolicy(t *testing.T) {
 	for name, c := range map[string]struct{ line, policy, want string }{
 		"no set":       {"rop/agents", policySpec, "rolloutpolicy/agents reports no daemon set that it applies to: name the daemon set"},
 		"no such set":  {"rop/agents", policySpec + "status: {conditions: [{type: Stalled, status: \"True\", reason: TargetMissing, message: There is no ads/agent., lastTransitionTime: \"2026-03-01T11:00:00Z\"}]}\n", "rolloutpolicy/agents applies to no daemon set: There is no ads/agent."},
-		"no set yet":   {"rop/agents", policySpec + "status: {conditions: [{type: Reconciling, status: \"True\", reason: TargetMissing, message: There is no ads/agent., lastTransitionTime: \"2026-03-01T11:00:00Z\"}]}\n", "rolloutpolicy/agents applies to no daemon set: There is no ads/agent."},
+		"no set yet":   {"rop/agents", policySpec + "status: {conditions: [{type: Reconciling, status: \"True\", reason: TargetMissing, message: There is no ads/agent., lastTransitionTime: \"2026-03-01T11:00:00Z\"}, {type: Stalled, status: Unknown, reason: TargetMissing, message: This often ends by itself., lastTransitionTime: \"2026-03-01T11:00:00Z\"}]}\n", "rolloutpolicy/agents applies to no daemon set: There is no ads/agent."},
 		"several sets": {"agents --exit-status", several, "rolloutpolicy/agents applies to daemonset/log, ads/agent: name one of them"},
 		"no policy":    {"rolloutpolicy/what", policySpec, "there is no rolloutpolicy/what in namespace default: see kubectl get rolloutpolicies, or name another namespace with -n"},
 	} {
