@@ -95,6 +95,9 @@ func TestJobsOfChangesInPlace(t *testing.T) {
 		t.Fatalf("made %q", got)
 	}
 	spec := out.Create[0].Spec
+	if n := *spec.PullPolicy.BackoffLimit; n != 3 {
+		t.Errorf("%d further tries", n)
+	}
 	selector, err := metav1.LabelSelectorAsSelector(&spec.PodSelector.LabelSelector)
 	if err != nil || selector.String() != "app in (agent),controller-revision-hash notin (h0,h2)" {
 		t.Errorf("the job follows %v, %v", selector, err)

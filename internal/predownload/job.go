@@ -16,10 +16,12 @@ import (
 	"everynode.dev/everynode/internal/podtemplate"
 )
 
-// What every job gets, as with OpenKruise.
+// What every job gets, as with OpenKruise. Where an update waits for its images, one further try is too few: a node whose registry does not answer for two
+// seconds would wait for minutes. Such a job gets the default of an ImagePullJob, whose tries take at least seven seconds.
 const (
-	backoffLimit = 1
-	keepSeconds  = 600
+	backoffLimit        = 1
+	waitingBackoffLimit = 3
+	keepSeconds         = 600
 )
 
 // job returns the job for one image. It follows the pods of the set, except pods of revisions that have the image. While a policy undoes the revision of the template, the wanted revision
@@ -34,6 +36,10 @@ func (in *Input) job(image podtemplate.NamedImage, with []string) *v1beta1.Image
 	}
 	onJob[hashLabel] = r.Hash
 	parallelism := intstr.FromInt32(in.parallelism())
+	retries := int32(backoffLimit)
+	if in.waits() {
+		retries = waitingBackoffLimit
+	}
 	job := &v1beta1.ImagePullJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: in.Set.Namespace, Name: r.Name + "-" + image.Name, Labels: onJob},
 		Spec: v1beta1.ImagePullJobSpec{
@@ -42,7 +48,7 @@ func (in *Input) job(image podtemplate.NamedImage, with []string) *v1beta1.Image
 			PodSelector: &v1beta1.ImagePullJobPodSelector{LabelSelector: in.selector(with)},
 			Parallelism: &parallelism,
 			PullPolicy: &v1beta1.PullPolicy{
-				TimeoutSeconds: new(int32(in.Set.PullAhead.Timeout / time.Second)), BackoffLimit: new(int32(backoffLimit)),
+				TimeoutSeconds: new(int32(in.Set.PullAhead.Timeout / time.Second)), BackoffLimit: &retries,
 			},
 			CompletionPolicy: v1beta1.CompletionPolicy{Type: v1beta1.CompletionAlways, TTLSecondsAfterFinished: new(int32(keepSeconds))},
 			ImagePullPolicy:  v1beta1.PullIfNotPresent,

@@ -94,6 +94,9 @@ func TestJobsOfASetThatWaits(t *testing.T) {
 	if p := out.Create[0].Spec.CompletionPolicy; p.Type != v1beta1.CompletionNever || p.TTLSecondsAfterFinished != nil || p.ActiveDeadlineSeconds != nil {
 		t.Errorf("the job ends: %+v", p)
 	}
+	if n := *out.Create[0].Spec.PullPolicy.BackoffLimit; n != 3 {
+		t.Errorf("%d further tries: a node waits for minutes after a registry did not answer for two seconds", n)
+	}
 	in.Revisions[1].Mark = kruise.PredownloadIgnored
 	for name, e := range map[string]struct {
 		have    Job
