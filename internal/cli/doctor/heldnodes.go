@@ -13,6 +13,8 @@ import (
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/view"
+	"everynode.dev/everynode/internal/dialect/kruise"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // heldNodes looks for nodes that the manager holds other pods back from: without a manager, their taint stays.
@@ -39,6 +41,21 @@ func (p *installation) forgottenNodes(ctx context.Context) []Finding {
 		return failed(fmt.Sprintf("kubectl taint nodes NAME %s-", everynode.HoldKey),
 			"the taint %s keeps pods that do not tolerate it from %s, and stays, because %s: %s", everynode.HoldKey, nodes, why, names)
 	})
+}
+
+// holdingRight returns a finding if the manager shall hold nodes and may not: the role for that is bound by an administrator, and without it only the log of the
+// manager has the reason.
+func (p *installation) holdingRight(ctx context.Context, user, account string) ([]Finding, error) {
+	if !p.settings.holds {
+		return nil, nil
+	}
+	call := rbac.Call{Verb: "patch", Resource: "nodes"}
+	if allowed, err := p.allowed(ctx, user, call); err != nil || allowed {
+		return nil, err
+	}
+	return []Finding{failed(
+		fmt.Sprintf("kubectl create clusterrolebinding %[1]s --clusterrole=%[1]s --serviceaccount=%[2]s:%[3]s", kruise.HoldingRole, p.namespace, account),
+		"%s may not %s, so no node is held for the Advanced DaemonSets of --come-back-first-namespaces", user, text(call))}, nil
 }
 
 // ifHeld returns the finding about the nodes that are held, if any: nodes is their number in words.

@@ -37,8 +37,7 @@ func (p *installation) rights(ctx context.Context) []Finding {
 	for _, call := range p.needed() {
 		allowed, err := p.allowed(ctx, user, call)
 		if err != nil {
-			resource := schema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}
-			return []Finding{unreadable(err, options.Request{Verb: "create", Resource: resource})}
+			return []Finding{unreadable(err, accessReviews())}
 		}
 		if asked++; !allowed {
 			missing = append(missing, text(call))
@@ -47,8 +46,14 @@ func (p *installation) rights(ctx context.Context) []Finding {
 			}
 		}
 	}
-	if len(missing) == 0 {
+	unbound, err := p.holdingRight(ctx, user, account)
+	switch {
+	case err != nil:
+		return []Finding{unreadable(err, accessReviews())}
+	case len(missing) == 0 && len(unbound) == 0:
 		return []Finding{ok("%s has all of its %d rights", user, asked)}
+	case len(missing) == 0:
+		return unbound
 	}
 	const few = 5
 	shown := strings.Join(missing[:min(few, len(missing))], ", ")
@@ -61,7 +66,12 @@ func (p *installation) rights(ctx context.Context) []Finding {
 			"apply the ClusterRole everynode-manager of the version that runs, or delete the CRDs of rollout policies if you do not use them",
 			"the manager cannot read rollout policies (it may not %s), so it starts no update of any daemon set; missing pods are still created", text(unread[0])))
 	}
-	return findings
+	return append(findings, unbound...)
+}
+
+// accessReviews is the request of a check that needs a right itself.
+func accessReviews() options.Request {
+	return options.Request{Verb: "create", Resource: schema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}}
 }
 
 // allowed asks the API server whether a user may make a call; inside, the user is the one who asks, which needs no right.
