@@ -5,6 +5,7 @@ package main
 import (
 	_ "embed" // for the template
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/template"
@@ -133,6 +134,8 @@ func named(tree *sources, dir, begins string) (entries []entry, err error) {
 	if err != nil {
 		return nil, err
 	}
+	values := valuesOf(groups)
+	maps.DeleteFunc(values, func(name, value string) bool { return name == value })
 	for _, g := range groups {
 		if !strings.HasPrefix(g.heading, begins) {
 			continue
@@ -141,7 +144,7 @@ func named(tree *sources, dir, begins string) (entries []entry, err error) {
 			if d.doc == "" || d.value == "" {
 				return nil, fmt.Errorf("%s.%s has no comment or no value: the reference would not say what it is", dir, d.name)
 			}
-			entries = append(entries, entry{d.value, cell(sentence(d))})
+			entries = append(entries, entry{d.value, cell(spoken(sentence(d), values))})
 		}
 	}
 	if len(entries) == 0 {

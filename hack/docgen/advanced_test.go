@@ -92,3 +92,24 @@ const (
 		t.Errorf("got %+v, %v", entries, err)
 	}
 }
+
+func TestNamesAreWrittenAsUsersWriteThem(t *testing.T) {
+	entries, err := named(tree(t, map[string]string{"api/names.go": `package api
+
+// Annotations on a set.
+const (
+	// Taint is put on nodes.
+	Taint = "x.dev/taint"
+	// First asks for the taint Taint, and for the reason Same.
+	First = "x.dev/first"
+	// Same is a reason.
+	Same = "Same"
+)
+`}), "api", "Annotations on a set")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := entries[1].Doc, "Asks for the taint `x.dev/taint`, and for the reason Same."; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
