@@ -75,8 +75,12 @@ func (p *Policy) Conditions(selected []Set, sets []v1alpha1.SetStatus, before []
 		set(v1alpha1.ConditionReconciling, false, reason, stalled)
 		set(v1alpha1.ConditionStalled, true, reason, stalled)
 	case active != "":
-		set(v1alpha1.ConditionReady, false, "RollingOut", active)
-		set(v1alpha1.ConditionReconciling, true, "RollingOut", active)
+		reason := noPodAvailable
+		if rolls(p, sets) {
+			reason = "RollingOut"
+		}
+		set(v1alpha1.ConditionReady, false, reason, active)
+		set(v1alpha1.ConditionReconciling, true, reason, active)
 		set(v1alpha1.ConditionStalled, false, "Progressing", "Nothing keeps the policy from being followed.")
 	default:
 		message := ready(sets)
@@ -189,12 +193,20 @@ func (p *Policy) stalled(sets []v1alpha1.SetStatus) (message, reason string) {
 	return "", ""
 }
 
-// active describes the active rollouts; empty if none is active, or if all wait after a wave and the policy counts as ready then.
+// rolls reports whether a rollout is active that the policy does not count as ready.
+func rolls(p *Policy, sets []v1alpha1.SetStatus) bool {
+	return slices.ContainsFunc(sets, func(s v1alpha1.SetStatus) bool { return s.Phase != v1alpha1.PhaseComplete && !p.Settled(&s) })
+}
+
+// active describes the active rollouts, and the sets without any available pod; empty if there are none, or if all rollouts wait after a wave and the policy counts as ready then.
 func active(p *Policy, sets []v1alpha1.SetStatus) string {
 	var texts setTexts
 	for i := range sets {
 		s := &sets[i]
 		if s.Phase == v1alpha1.PhaseComplete || p.Settled(s) {
+			if text := blocking(s, noPodAvailable); text != "" {
+				texts.add(s.Name, text)
+			}
 			continue
 		}
 		text := string(s.Phase)

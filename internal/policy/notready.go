@@ -4,6 +4,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,3 +172,14 @@ func (r *run) blockStep(k int, which string) {
 
 // NodesLeftOut is the reason in a status while all nodes of a wave, of a step of its growth or of a zone are left out, so that nothing shows that the revision works.
 const NodesLeftOut = "NodesLeftOut"
+
+// noPodAvailable is the reason in a status while no rollout is active and no pod of the daemon set is available: a first installation that does not work is no rollout that could fail.
+const noPodAvailable = "NoPodAvailable"
+
+// blockedWithoutPods reports that no node has an available pod; behind is how many have none.
+func (r *run) blockedWithoutPods(behind int) {
+	serves := func(s rollout.Progress) bool { return s.Available }
+	if behind > 0 && !slices.ContainsFunc(r.standing, serves) {
+		r.block(noPodAvailable, "No node has an available pod of the committed revision.")
+	}
+}

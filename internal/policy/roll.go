@@ -70,7 +70,7 @@ func (r *run) settle() {
 		r.blockedByBudget(nowhere)
 	}
 	if st.Phase == v1alpha1.PhaseComplete {
-		r.foresee()
+		r.foresee(behind)
 	}
 }
 
@@ -80,8 +80,9 @@ const (
 	orderLabelMissing = "OrderLabelMissing"
 )
 
-// foresee reports where the next rollout would stop because of the labels that nodes have now.
-func (r *run) foresee() {
+// foresee reports that no pod is available, and where the next rollout would stop because of the labels that nodes have now. behind is how many nodes have no available pod.
+func (r *run) foresee(behind int) {
+	r.blockedWithoutPods(behind)
 	for k := range r.p.Waves {
 		w, none := &r.p.Waves[k], true
 		for i := 0; i < len(r.s.Nodes) && none && w.Selector != nil; i++ {

@@ -35,6 +35,9 @@ type row struct {
 	obj  *unstructured.Unstructured
 }
 
+// withoutPods is no phase: the set is complete, and has no available pod.
+const withoutPods v1alpha1.Phase = "without pods"
+
 // policies are a RolloutPolicy in the states of the table.
 func policies(t *testing.T) []row {
 	t.Helper()
@@ -56,6 +59,9 @@ func policies(t *testing.T) []row {
 		if phase == v1alpha1.PhaseSoaking || phase == v1alpha1.PhaseWaitingForApproval {
 			sets[0].Waves = []v1alpha1.WaveStatus{{Name: "canary", Phase: v1alpha1.WavePhase(phase), Nodes: 1, Updated: 1, Available: 1}, {Name: "rest", Phase: v1alpha1.WavePending, Nodes: 2}}
 		}
+		if phase == withoutPods {
+			sets[0].Phase, sets[0].Blocking = v1alpha1.PhaseComplete, []v1alpha1.Blocking{{Reason: "NoPodAvailable", Message: "No node has an available pod of the committed revision."}}
+		}
 		if phase == v1alpha1.PhaseFailed || phase == v1alpha1.PhaseStalled || phase == v1alpha1.PhaseRejected {
 			sets[0].Blocking = []v1alpha1.Blocking{{Reason: "Why", Message: "The reason."}}
 		}
@@ -70,6 +76,7 @@ func policies(t *testing.T) []row {
 	changed.SetGeneration(2)
 	return []row{
 		{"created; the manager has not seen it", made("", nil)},
+		{"a set was created, and none of its pods is available", made(withoutPods, nil)},
 		{"all sets are complete", made(v1alpha1.PhaseComplete, nil)},
 		{"the policy was changed; the manager has not seen it", changed},
 		{"a wave rolls", made(v1alpha1.PhaseRolling, nil)},
