@@ -31,9 +31,18 @@ func daemonPod(version string) *corev1.Pod {
 	}
 }
 
+// withEmptyDir gives a pod a volume that ends with it.
+func withEmptyDir(pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.Volumes = []corev1.Volume{{Name: "cache", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	return pod
+}
+
+// drainer is kubectl drain --ignore-daemonsets, with --delete-emptydir-data or without.
+type drainer struct{ deleteEmptyDirData bool }
+
 // drained runs kubectl's drain of a node with that pod, whose eviction is answered with a status of that code, if it is not 0. It returns how often an
 // eviction was tried.
-func drained(t *testing.T, pod *corev1.Pod, code int32, more ...runtime.Object) (evictions int, err error) {
+func (d drainer) drained(t *testing.T, pod *corev1.Pod, code int32, more ...runtime.Object) (evictions int, err error) {
 	t.Helper()
 	client := fake.NewClientset(append(more, pod)...)
 	client.Resources = []*metav1.APIResourceList{
@@ -53,15 +62,16 @@ func drained(t *testing.T, pod *corev1.Pod, code int32, more ...runtime.Object) 
 	})
 	helper := &drain.Helper{
 		Ctx: t.Context(), Client: client, IgnoreAllDaemonSets: true, GracePeriodSeconds: -1, Timeout: time.Second, EvictErrorRetryDelay: 10 * time.Millisecond,
-		Out: io.Discard, ErrOut: io.Discard,
+		Out: io.Discard, ErrOut: io.Discard, DeleteEmptyDirData: d.deleteEmptyDirData,
 	}
 	err = drain.RunNodeDrain(helper, "a")
 	return evictions, err
 }
 
 // TestKubectlDrain: kubectl 1.37 takes no pod of an Advanced DaemonSet for a daemon pod, and a DaemonSet of apps/v1 of the same name changes nothing about that.
-// Only an eviction that is answered with 404 lets the drain end and the pod run.
+// Only an eviction that is answered with 404 lets the drain end and the pod run. If the pod has an emptyDir, the drain begins only with --delete-emptydir-data.
 func TestKubectlDrain(t *testing.T) {
+	drained := drainer{}.drained
 	companion := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent", Namespace: "agents", UID: "c"}}
 	if n, err := drained(t, daemonPod(nativeVersion), 0, companion); n != 0 || err != nil {
 		t.Errorf("a pod of apps/v1: %d evictions, %v", n, err)
@@ -79,5 +89,14 @@ func TestKubectlDrain(t *testing.T) {
 	}
 	if n, err := drained(t, daemonPod(advancedVersion), http.StatusTooManyRequests); n < 1 || err == nil {
 		t.Errorf("answered with 429: %d evictions, %v", n, err)
+	}
+	if n, err := drained(t, withEmptyDir(daemonPod(nativeVersion)), 0, companion); n != 0 || err != nil {
+		t.Errorf("a pod of apps/v1 with an emptyDir: %d evictions, %v", n, err)
+	}
+	if n, err := drained(t, withEmptyDir(daemonPod(advancedVersion)), http.StatusNotFound); n != 0 || err == nil || !strings.Contains(err.Error(), "cannot delete Pods with local storage (use --delete-emptydir-data to override)") {
+		t.Errorf("with an emptyDir: %d evictions, %v", n, err)
+	}
+	if n, err := (drainer{deleteEmptyDirData: true}).drained(t, withEmptyDir(daemonPod(advancedVersion)), http.StatusNotFound); n != 1 || err != nil {
+		t.Errorf("with an emptyDir and the flag for it: %d evictions, %v", n, err)
 	}
 }
