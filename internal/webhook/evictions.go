@@ -5,6 +5,7 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -70,7 +71,9 @@ func (e *evictions) Handle(ctx context.Context, request admission.Request) admis
 	if request.Resource.Resource != "pods" || request.SubResource != "eviction" || request.Operation != admissionv1.Create {
 		return admission.Allowed("")
 	}
-	if err := e.turns.enter(ctx, senderOf(ctx)); err != nil {
+	if err := e.turns.enter(ctx, senderOf(ctx)); errors.As(err, &tooManyWait{}) { // many nodes are drained at once: the others are answered in a moment
+		return again(fmt.Sprintf("whether the pod is kept on its node is not known yet, because %v: try again", err))
+	} else if err != nil {
 		return admission.Allowed("").WithWarnings(fmt.Sprintf("whether the pod is kept on its node is not known: %v", err))
 	}
 	defer e.turns.leave()
@@ -124,12 +127,17 @@ func (e *evictions) leave(ctx context.Context, pod *corev1.Pod, set *unstructure
 	if others > 1 {
 		counted = fmt.Sprintf("%d pods of other workloads are", others)
 	}
+	return again(fmt.Sprintf("the Advanced DaemonSet %s asks with the annotation %s that its pods leave last, for %v at most: %s on node %s",
+		set.GetName(), everynode.LeaveLast, wait, counted, pod.Spec.NodeName))
+}
+
+// again is the answer after which a client tries the eviction again.
+func again(message string) admission.Response {
 	response := admission.Denied("")
 	response.Result = &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests,
 		Details: &metav1.StatusDetails{RetryAfterSeconds: int32(evictAgain.Seconds())},
-		Message: fmt.Sprintf("the Advanced DaemonSet %s asks with the annotation %s that its pods leave last, for %v at most: %s on node %s",
-			set.GetName(), everynode.LeaveLast, wait, counted, pod.Spec.NodeName),
+		Message: message,
 	}
 	return response
 }

@@ -3,6 +3,7 @@
 package webhook
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -250,5 +251,25 @@ func TestLeaveLastCountsOneDrain(t *testing.T) {
 				t.Errorf("%s, attempt %d: the pod waits is %t", name, i+1, got)
 			}
 		}
+	}
+}
+
+// TestManyEvictions: when many nodes are drained at once, an eviction that finds no place to wait is tried again, because it may be that of a pod that is kept. One that has waited for too long is not
+// held up: the API server has given up by then.
+func TestManyEvictions(t *testing.T) {
+	e := newEvictions(fake.NewClientset().CoreV1(), dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()))
+	e.turns.free, e.turns.atMost = 0, 0
+	eviction := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, SubResource: "eviction", Namespace: "ns", Name: "p",
+	}}
+	if got := e.Handle(t.Context(), eviction); got.Allowed || got.Result.Code != http.StatusTooManyRequests || got.Result.Details.RetryAfterSeconds != 5 ||
+		got.Result.Message != "whether the pod is kept on its node is not known yet, because too many reviews of this client are waiting: try again" {
+		t.Errorf("no place to wait: %+v", got)
+	}
+	e.turns.atMost = 1
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := e.Handle(over, eviction); !got.Allowed || len(got.Warnings) != 1 {
+		t.Errorf("it has waited for too long: %+v", got)
 	}
 }

@@ -4,7 +4,6 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,10 +15,15 @@ import (
 // their address: checksAtOnce templates are checked at once, and the number of waiting reviews of each client is
 // limited.
 const (
-	checksAtOnce   = 8
-	waitingChecks  = 64
-	messageTooMany = "too many templates of this client are waiting to be checked"
+	checksAtOnce  = 8
+	waitingChecks = 64
 )
+
+// tooManyWait is the error of a review that does not wait, because too many of its client do.
+type tooManyWait struct{}
+
+// Error implements error.
+func (tooManyWait) Error() string { return "too many reviews of this client are waiting" }
 
 // fairChecker is a TemplateChecker that serves the clients in turn.
 type fairChecker struct {
@@ -75,7 +79,7 @@ func (t *turns) enter(ctx context.Context, sender string) error {
 	}
 	if len(t.waiting[sender]) >= t.atMost {
 		t.mu.Unlock()
-		return errors.New(messageTooMany)
+		return tooManyWait{}
 	}
 	mine := make(chan struct{})
 	if len(t.waiting[sender]) == 0 {
