@@ -151,12 +151,12 @@ func TestTheEndReleasesNodes(t *testing.T) {
 	l.synced.Store(true)
 	released := make(chan struct{})
 	nodes := &heldNode{}
-	l.holds = nodehold.New(nodehold.Options{Nodes: nodes, Clock: clock.RealClock{}, MayWrite: func() bool { return true }, Known: func() bool { return false }})
+	l.holds = nodehold.New(nodehold.Options{Nodes: nodes, Clock: clock.RealClock{}, MayServe: func() bool { return true }, Known: func() bool { return false }})
 	nodes.changed = func(node, before *corev1.Node) {
 		close(released)
-		l.holds.NodeChanged(t.Context(), node, before)
+		l.holds.NodeChanged(node, before)
 	}
-	l.holds.NodeChanged(t.Context(), nodeWith(everynode.HoldTaint()), nil)
+	l.holds.NodeChanged(nodeWith(everynode.HoldTaint()), nil)
 	go l.holds.Run(t.Context())
 	l.end(t.Context(), d, time.Minute)
 	select {

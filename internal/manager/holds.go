@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -16,16 +17,29 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// newHolds makes the controller that holds nodes, if sets of any namespace may ask for that. It gets the nodes from the watches of image pulls.
+// newHolds makes the controller that holds nodes, if sets of any namespace may ask for that. Nothing else need be served for it: nodes are released also while the
+// sets, or image pulls, cannot be served.
 func (l *leader) newHolds(o *options, index *clustercache.Index) {
-	if len(o.comeBackFirstNamespaces) == 0 || l.pulls == nil {
+	if l.pulls != nil {
+		l.nodes = l.pulls.watches.Nodes
+	}
+	if len(o.comeBackFirstNamespaces) == 0 {
 		return
+	}
+	if l.nodes == nil {
+		l.nodes = pullstore.NewNodeStore()
 	}
 	l.holds = nodehold.New(nodehold.Options{
 		Nodes: l.client.CoreV1().Nodes(), Sets: index, Dialect: dialects.Kruise, Namespaces: o.comeBackFirstNamespaces, Clock: clock.RealClock{},
-		MayWrite: l.mayWriteAdvanced, Known: func() bool { return l.synced.Load() && !l.late.Load() },
+		MayServe: l.mayWriteAdvanced, Known: func() bool { return l.synced.Load() && !l.late.Load() },
 	})
-	l.pulls.watches.Handle(pullstore.Nodes, l.holds.NodeChanged)
+}
+
+// hold holds and releases nodes until ctx ends.
+func (l *leader) hold(ctx context.Context) {
+	if l.nodes.Follow(ctx, l.holds.NodeChanged) == nil {
+		l.holds.Run(ctx)
+	}
 }
 
 // mayWriteAdvanced reports whether this manager serves the Advanced DaemonSets.

@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"everynode.dev/everynode/internal/dialect"
-
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +38,8 @@ import (
 	"everynode.dev/everynode/internal/controller/nodehold"
 	"everynode.dev/everynode/internal/controller/notifications"
 	"everynode.dev/everynode/internal/controller/policies"
+	"everynode.dev/everynode/internal/controller/pullstore"
+	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/features"
 	"everynode.dev/everynode/internal/policy"
@@ -60,6 +60,7 @@ type leader struct {
 	client     kubernetes.Interface
 	pulls      *pulls               // nil if image pulls are not served
 	holds      *nodehold.Controller // nil if no set may hold a node
+	nodes      *pullstore.NodeStore // nil if neither of these needs nodes
 	policies   *policies.Store
 	analyses   *analyses.Runner
 	notices    *notifications.Sender
@@ -128,7 +129,6 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.newHolds(o, index)
 	index.ReadFacts(dialects.FactsOf(o.dialects))
 	if ahead := o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) && len(o.definitions.missing) == 0; ahead {
 		if l.pulls == nil {
@@ -140,6 +140,7 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 			all[i].Predownload = true
 		}
 	}
+	l.newHolds(o, index)
 	if l.feed, err = l.newFeed(cfg, index, dynamicClient, all); err != nil {
 		return nil, err
 	}
@@ -194,7 +195,7 @@ func newClients(cfg *rest.Config) (*kubernetes.Clientset, *dynamic.DynamicClient
 	return typed, untyped, nil
 }
 
-// newFeed returns the informers that fill the index, and that pass nodes on to image pulls if these are served.
+// newFeed returns the informers that fill the index, and that pass nodes on to image pulls and holds if these are served.
 func (l *leader) newFeed(cfg *rest.Config, index *clustercache.Index, d dynamic.Interface, all []dialect.Dialect) (*informers.Feed, error) {
 	pods, err := informers.NewPods(cfg)
 	if err != nil {
@@ -206,8 +207,8 @@ func (l *leader) newFeed(cfg *rest.Config, index *clustercache.Index, d dynamic.
 		source.Optional = len(all) > 1 && dialects.Served([]string{source.Dialect})[0].Optional
 		f.Sources = append(f.Sources, source)
 	}
-	if l.pulls != nil {
-		f.Nodes = l.pulls.watches.Nodes
+	if l.nodes != nil {
+		f.Nodes = l.nodes
 	}
 	return f, nil
 }
@@ -334,7 +335,7 @@ func (l *leader) Start(ctx context.Context) error {
 	l.policies.WriteAll()
 	log.Info("Read the cluster", "took", time.Since(began))
 	if l.holds != nil {
-		wg.Go(func() { l.holds.Run(ctx) })
+		wg.Go(func() { l.hold(ctx) })
 	}
 	l.controller.Run(ctx)
 	l.controller.Executor.Slow.Wait()

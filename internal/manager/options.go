@@ -208,8 +208,6 @@ func (o *options) validate() error {
 		return usagef("--namespace %q is not the name of a namespace: use lower-case letters, digits and '-'", o.namespace)
 	case o.webhookURL != "" && !slices.Contains(o.dialects, dialects.Kruise):
 		return usagef("--webhook-url is given, but only the dialect %s has webhooks: add it to --dialects, or leave the URL out", dialects.Kruise)
-	case len(o.comeBackFirstNamespaces) > 0 && !slices.Contains(o.dialects, dialects.Kruise):
-		return usagef("--come-back-first-namespaces is given, but only sets of the dialect %s can ask for that: add it to --dialects, or leave the namespaces out", dialects.Kruise)
 	case addressErr != nil:
 		return usagef("--webhook-bind-address %q cannot be listened on: %v: write host:port or :port", o.webhookAddress, addressErr)
 	case o.metricsAddress == o.healthAddress && o.metricsAddress != "0":

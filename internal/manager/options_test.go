@@ -99,7 +99,6 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"retry too late":         {"", []string{"--leader-elect-retry-period", "6s"}, "> renew deadline (7s) > 1.2 times retry period (6s)"},
 		"lease of no second":     {"", []string{"--leader-elect-lease-duration", "999ms", "--leader-elect-renew-deadline", "500ms", "--leader-elect-retry-period", "100ms"}, "1s or more"},
 		"URL without webhooks":   {"", []string{"--dialects", "native", "--webhook-url", "https://a:1"}, "--webhook-url is given, but only the dialect kruise has webhooks"},
-		"no set may ask":         {"", []string{"--dialects", "native", "--come-back-first-namespaces", "a"}, "--come-back-first-namespaces is given, but only sets of the dialect kruise"},
 		"a namespace of sets":    {"", []string{"--come-back-first-namespaces", "A"}, `"A" in --come-back-first-namespaces is not the name of a namespace`},
 		"webhooks on no port":    {"", []string{"--webhook-bind-address", "localhost"}, `--webhook-bind-address "localhost" cannot be listened on`},
 		"webhooks on port 0":     {"", []string{"--webhook-bind-address", ":0"}, "write host:port or :port"},

@@ -70,7 +70,7 @@ func TestWhoReadsTheNodes(t *testing.T) {
 	}
 }
 
-// TestWhoHoldsNodes: a leader whose sets may hold nodes gets the nodes from the watches of image pulls, and what is decided from the controller.
+// TestWhoHoldsNodes: a leader whose sets may hold nodes gets what is decided from the controller.
 func TestWhoHoldsNodes(t *testing.T) {
 	o, err := parse(t, "", "--come-back-first-namespaces=agents")
 	if err != nil {

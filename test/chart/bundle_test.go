@@ -138,7 +138,7 @@ func TestBundleThatIsNotValid(t *testing.T) {
 // notInBundle are the objects that the chart installs with the dialect policy, and the bundle does not: docs/install.md lists their kinds.
 func notInBundle() []string {
 	return []string{
-		"ClusterRole everynode-manager-image-pulls", // for other dialects
+		"ClusterRole everynode-manager-come-back-first", "ClusterRole everynode-manager-image-pulls", // for other dialects
 		"FlowSchema everynode-manager", "FlowSchema everynode-manager-leader-election", "NetworkPolicy everynode-manager", "PriorityLevelConfiguration everynode-manager",
 		"ValidatingAdmissionPolicy everynode-delete-protection", "ValidatingAdmissionPolicy everynode-rollout-approvals",
 		"ValidatingAdmissionPolicyBinding everynode-delete-protection", "ValidatingAdmissionPolicyBinding everynode-rollout-approvals",

@@ -249,7 +249,7 @@ func TestLint(t *testing.T) {
 // TestFewIsTheLeast: what the native dialect and rollout policies need, and nothing else.
 func TestFewIsTheLeast(t *testing.T) {
 	want := []string{
-		"ClusterRole/everynode-approver", "ClusterRole/everynode-manager", "ClusterRole/everynode-manager-image-pulls", "ClusterRoleBinding/everynode-manager",
+		"ClusterRole/everynode-approver", "ClusterRole/everynode-manager", "ClusterRole/everynode-manager-come-back-first", "ClusterRole/everynode-manager-image-pulls", "ClusterRoleBinding/everynode-manager",
 		"CustomResourceDefinition/rolloutapprovals.everynode.dev", "CustomResourceDefinition/rolloutpolicies.everynode.dev",
 		"Deployment/" + home + "/everynode-manager", "Role/" + home + "/everynode-manager", "RoleBinding/" + home + "/everynode-manager",
 		"ServiceAccount/" + home + "/everynode-manager",

@@ -3,6 +3,7 @@
 package chart
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -25,6 +26,13 @@ func TestComeBackFirstNamespaces(t *testing.T) {
 		if strings.HasSuffix(name, "Binding/"+role) || strings.HasPrefix(name, "Deployment/") && strings.Contains(field(t, object, "spec.template.spec.containers.0.args"), "come-back-first") {
 			t.Errorf("%s without the value", name)
 		}
+	}
+	// Where OpenKruise's definitions keep the dialect from being served, the manager still releases nodes.
+	foreign := release{values: "manager: {comeBackFirstNamespaces: [one]}", in: cluster{definitions()[0]: {"app": "kruise"}}}.objects(t)
+	one(t, foreign, "ClusterRole/"+role)
+	one(t, foreign, "ClusterRoleBinding/"+role)
+	if args := arguments(t, foreign["Deployment/"+home+"/everynode-manager"]); !slices.Contains(args, "--dialects=native") || !slices.Contains(args, "--come-back-first-namespaces=one") {
+		t.Errorf("next to OpenKruise the manager is started with %q", args)
 	}
 	if _, err := (release{values: "dialects: [native]\nmanager: {comeBackFirstNamespaces: [one]}"}).texts(t); err == nil || !strings.Contains(err.Error(), "needs the dialect kruise") {
 		t.Errorf("without the dialect: %v", err)

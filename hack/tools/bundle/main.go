@@ -149,7 +149,7 @@ func (b *bundle) add(obj object) error {
 		case manager:
 			b.rules, _ = obj["rules"].([]any)
 			return nil
-		case manager + "-image-pulls": // for the dialects native and openyurt
+		case manager + "-image-pulls", manager + "-come-back-first": // for other dialects
 			return nil
 		}
 	case "CustomResourceDefinition":

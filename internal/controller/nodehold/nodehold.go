@@ -7,6 +7,9 @@
 //
 // The rule: a hold is put on a node only while the node is not in use, so it never takes a node away from the scheduler. It is removed when each set that
 // asks, and should run there, has a ready pod on the node, or when the node has been in use for as long as the sets ask for.
+//
+// No hold begins while the sets are not this manager's, or have not been read. But one that is there ends by time also then, because no other program
+// removes it, and a kubelet may have registered its node with it.
 package nodehold
 
 import (
@@ -25,7 +28,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/clustercache"
@@ -35,10 +37,12 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// workers is how many nodes are looked at at once, and soon when a node is looked at again that could not be decided.
+// workers is how many nodes are looked at at once, and soon when a node is looked at again that could not be decided. unread is for how long a node in use stays
+// held at least while it is not known which sets ask.
 const (
 	workers = 2
 	soon    = time.Second
+	unread  = 5 * time.Minute
 )
 
 // Nodes are the nodes of the API server.
@@ -60,8 +64,8 @@ type Options struct {
 	Dialect    string
 	Namespaces []string
 	Clock      clock.WithTicker
-	// MayWrite is whether the sets are this manager's, and Known whether all have been read.
-	MayWrite, Known func() bool
+	// MayServe is whether the sets are this manager's, and Known whether all have been read.
+	MayServe, Known func() bool
 }
 
 // Controller is the loop over nodes. Make one with New.
@@ -93,12 +97,10 @@ func New(o Options) *Controller {
 func (c *Controller) Run(ctx context.Context) { c.loop.Run(ctx, workers) }
 
 // NodeChanged receives each node, each change of it, and its end.
-func (c *Controller) NodeChanged(_ context.Context, obj, old client.Object) {
-	now, exists := obj.(*corev1.Node)
-	before, existed := old.(*corev1.Node)
+func (c *Controller) NodeChanged(now, before *corev1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !exists {
+	if now == nil {
 		delete(c.nodes, before.Name)
 		delete(c.since, before.Name)
 		for _, nodes := range c.ready {
@@ -107,7 +109,7 @@ func (c *Controller) NodeChanged(_ context.Context, obj, old client.Object) {
 		return
 	}
 	c.nodes[now.Name] = now
-	if existed && now.UID == before.UID && inUse(now) == inUse(before) && held(now) == held(before) {
+	if before != nil && now.UID == before.UID && inUse(now) == inUse(before) && held(now) == held(before) {
 		return // kubelets write the status of their nodes often
 	}
 	c.enqueue(now.Name)
@@ -189,8 +191,8 @@ func (c *Controller) End(ctx context.Context) []string {
 	c.ending.Store(true)
 	c.EnqueueAll()
 	for {
-		left := c.heldNodes()
-		if len(left) == 0 || !c.MayWrite() {
+		left := c.Held()
+		if len(left) == 0 {
 			return nil
 		}
 		select {
@@ -201,8 +203,8 @@ func (c *Controller) End(ctx context.Context) []string {
 	}
 }
 
-// heldNodes are the names of the nodes that are held.
-func (c *Controller) heldNodes() (names []string) {
+// Held returns the names of the nodes that are held.
+func (c *Controller) Held() (names []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, node := range c.nodes {
@@ -226,32 +228,25 @@ func (c *Controller) asks(key clustercache.Key) (*dialect.Workload, bool) {
 
 // Reconcile is one pass for the node of that name.
 func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration, error) {
-	if !c.MayWrite() {
-		return 0, nil
-	}
-	if !c.Known() && !c.ending.Load() {
-		return soon, nil
-	}
+	mayServe := c.MayServe()
+	served := mayServe && c.Known()
 	c.mu.Lock()
 	node := c.nodes[name]
-	waits, atMost, known := "", time.Duration(0), true
-	if !c.ending.Load() {
-		waits, atMost, known = c.waits(node)
-	}
+	waits, atMost, known := c.waits(node, served)
 	left := c.left(node, atMost)
 	c.mu.Unlock()
 	switch {
 	case node == nil:
 		return 0, nil
 	case held(node) && left <= 0: // also if it is not known who asks
-	case !known && !held(node) && inUse(node):
+	case !known && !held(node) && (inUse(node) || !mayServe):
 		return 0, nil
-	case !known:
+	case !known && mayServe:
 		return soon, nil
 	case !held(node) && waits != "" && !inUse(node):
 		klog.FromContext(ctx).Info("Holding other pods back from a node", "node", name, "until", waits+" is ready there")
 		return c.write(ctx, node, append(slices.Clone(node.Spec.Taints), everynode.HoldTaint()))
-	case held(node) && waits == "":
+	case held(node) && known && waits == "":
 	case held(node) && inUse(node):
 		return left, nil
 	default:
@@ -261,12 +256,16 @@ func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration,
 	return c.write(ctx, node, slices.DeleteFunc(slices.Clone(node.Spec.Taints), everynode.IsHold))
 }
 
-// waits returns a set that has no ready pod on a node, and for how long sets ask to wait for that; known is whether all sets that ask were decided for.
-func (c *Controller) waits(node *corev1.Node) (set string, atMost time.Duration, known bool) {
-	if node == nil {
+// waits returns a set that has no ready pod on a node, and for how long sets ask to wait for that; known is whether all sets that ask were decided for. If they
+// are not served, that is not known, and they are taken to ask for some time.
+func (c *Controller) waits(node *corev1.Node, served bool) (set string, atMost time.Duration, known bool) {
+	if node == nil || c.ending.Load() {
 		return "", 0, true
 	}
-	known = true
+	known = served
+	if !served {
+		atMost = unread
+	}
 	for _, key := range c.Sets.Keys(c.Dialect) {
 		w, asks := c.asks(key)
 		if !asks || w.Placement.Fit(inUseAs(node)) != rollout.MustRun {
@@ -274,7 +273,7 @@ func (c *Controller) waits(node *corev1.Node) (set string, atMost time.Duration,
 		}
 		nodes, decided := c.ready[key]
 		known = known && decided
-		if !nodes[node.Name] || !isReady(node) {
+		if !served || !nodes[node.Name] || !isReady(node) {
 			set, atMost = key.Namespace+"/"+key.Name, max(atMost, w.ComeBackFirst)
 		}
 	}

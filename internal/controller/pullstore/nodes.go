@@ -16,14 +16,15 @@ import (
 type NodeStore struct {
 	// notifyMu is held during a change and its notification.
 	notifyMu sync.Mutex
-	notify   func(now, before *corev1.Node) // nil before open
+	notify   []func(now, before *corev1.Node) // of those that follow
 
 	mu    sync.Mutex
 	all   map[string]*corev1.Node // nil before the first Replace
 	known chan struct{}           // closed by that
 }
 
-func newNodeStore() *NodeStore { return &NodeStore{known: make(chan struct{})} }
+// NewNodeStore returns an empty store.
+func NewNodeStore() *NodeStore { return &NodeStore{known: make(chan struct{})} }
 
 // Keep returns the part of a node that the store needs: only the fields that image pulls and holds of nodes use.
 func (*NodeStore) Keep(n *corev1.Node) *corev1.Node {
@@ -55,8 +56,8 @@ func (s *NodeStore) change(name string, now *corev1.Node) {
 		delete(s.all, name)
 	}
 	s.mu.Unlock()
-	if s.notify != nil && known && (now != nil || before != nil) {
-		s.notify(now, before)
+	if known && (now != nil || before != nil) {
+		s.notifyAll(now, before)
 	}
 }
 
@@ -74,21 +75,24 @@ func (s *NodeStore) Replace(kept []*corev1.Node) {
 		close(s.known)
 	}
 	s.mu.Unlock()
-	if s.notify == nil {
-		return
-	}
 	for name, n := range all {
-		s.notify(n, before[name])
+		s.notifyAll(n, before[name])
 	}
 	for name, n := range before {
 		if all[name] == nil {
-			s.notify(nil, n)
+			s.notifyAll(nil, n)
 		}
 	}
 }
 
-// open waits until the nodes are known, and then calls notify for each and for each later change, one at a time.
-func (s *NodeStore) open(ctx context.Context, notify func(now, before *corev1.Node)) error {
+func (s *NodeStore) notifyAll(now, before *corev1.Node) {
+	for _, notify := range s.notify {
+		notify(now, before)
+	}
+}
+
+// Follow waits until the nodes are known, and then calls notify for each and for each later change, one at a time. It must not block.
+func (s *NodeStore) Follow(ctx context.Context, notify func(now, before *corev1.Node)) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -96,7 +100,7 @@ func (s *NodeStore) open(ctx context.Context, notify func(now, before *corev1.No
 	}
 	s.notifyMu.Lock()
 	defer s.notifyMu.Unlock()
-	s.notify = notify
+	s.notify = append(s.notify, notify)
 	for _, n := range s.all { // it changes only under notifyMu
 		notify(n, nil)
 	}

@@ -59,7 +59,7 @@ func names(t *testing.T, r reader) string {
 
 // TestNodesAreHandedOn: who opens the store is told of all that there is and then of each change, and reads what it was told.
 func TestNodesAreHandedOn(t *testing.T) {
-	s := newNodeStore()
+	s := NewNodeStore()
 	r, said := reader{nodes: s}, &heard{}
 	s.Put(keptNode("n0", "1"))
 	if got := names(t, r); got != errNodesUnknown.Error() {
@@ -70,7 +70,7 @@ func TestNodesAreHandedOn(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.open(ended, said.notify); !errors.Is(err, context.Canceled) {
+	if err := s.Follow(ended, said.notify); !errors.Is(err, context.Canceled) {
 		t.Errorf("opened before anything is known: %v", err)
 	}
 	s.Replace([]*corev1.Node{keptNode("n1", "2"), keptNode("n2", "2")})
@@ -78,7 +78,7 @@ func TestNodesAreHandedOn(t *testing.T) {
 	if got := said.take(); got != "" {
 		t.Errorf("told before open: %q", got)
 	}
-	if err := s.open(t.Context(), said.notify); err != nil {
+	if err := s.Follow(t.Context(), said.notify); err != nil {
 		t.Fatal(err)
 	}
 	steps := []struct {
@@ -110,10 +110,10 @@ func TestNodesAreHandedOn(t *testing.T) {
 
 // TestWhatIsReportedMayBeRead: a handler may read the nodes while it is called for one.
 func TestWhatIsReportedMayBeRead(t *testing.T) {
-	s := newNodeStore()
+	s := NewNodeStore()
 	r, seen := reader{nodes: s}, ""
 	s.Replace(nil)
-	if err := s.open(t.Context(), func(_, _ *corev1.Node) { seen = names(t, r) }); err != nil {
+	if err := s.Follow(t.Context(), func(_, _ *corev1.Node) { seen = names(t, r) }); err != nil {
 		t.Fatal(err)
 	}
 	if s.Put(keptNode("n1", "1")); seen != "n1@1" {
@@ -144,7 +144,7 @@ func TestWhatIsKeptOfANode(t *testing.T) {
 // TestNodesAtOnce: however writers and readers meet, who opens the store is told of one change at a time, each from what it was told before,
 // and in the end knows what there is. The race detector sees whether anything is read while it is changed.
 func TestNodesAtOnce(t *testing.T) {
-	s := newNodeStore()
+	s := NewNodeStore()
 	r, known := reader{nodes: s}, map[string]*corev1.Node{} // which nothing guards but that one is told at a time
 	notify := func(now, before *corev1.Node) {
 		runtime.Gosched() // so that another writer gets in between, if one can
@@ -164,7 +164,7 @@ func TestNodesAtOnce(t *testing.T) {
 	const rounds, nodes = 200, 20
 	var all sync.WaitGroup
 	all.Go(func() {
-		if err := s.open(t.Context(), notify); err != nil {
+		if err := s.Follow(t.Context(), notify); err != nil {
 			t.Error(err)
 		}
 	})

@@ -65,7 +65,7 @@ func NewWatches(config *rest.Config) (*Watches, *Store, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("creating a client: %w", err)
 	}
-	w := &Watches{cache: c, handlers: map[string][]Handler{}, Nodes: newNodeStore(), Pods: NewPods(pods)}
+	w := &Watches{cache: c, handlers: map[string][]Handler{}, Nodes: NewNodeStore(), Pods: NewPods(pods)}
 	return w, New(reader{c, w.Nodes}, live), nil
 }
 
@@ -114,7 +114,7 @@ func (w *Watches) Start(ctx context.Context) (done <-chan struct{}, err error) {
 		return nil, fmt.Errorf("reading image pulls: %w", context.Cause(ctx))
 	}
 	// Only now: a handler of nodes may read the cache, and would block the watch of nodes until it has synced.
-	if err := w.Nodes.open(ctx, func(now, before *corev1.Node) { w.nodeChanged(ctx, now, before) }); err != nil {
+	if err := w.Nodes.Follow(ctx, func(now, before *corev1.Node) { w.nodeChanged(ctx, now, before) }); err != nil {
 		<-ended
 		return nil, fmt.Errorf("reading nodes: %w", err)
 	}

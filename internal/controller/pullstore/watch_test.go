@@ -54,7 +54,7 @@ func start(t *testing.T) *starting {
 		t.Fatal(err)
 	}
 	c := &lateCache{FakeInformers: informertest.FakeInformers{Scheme: scheme}, synced: make(chan struct{})}
-	s := &starting{Watches: &Watches{cache: c, handlers: map[string][]Handler{}, Nodes: newNodeStore()}, cache: c, said: &heard{}, began: make(chan error, 1)}
+	s := &starting{Watches: &Watches{cache: c, handlers: map[string][]Handler{}, Nodes: NewNodeStore()}, cache: c, said: &heard{}, began: make(chan error, 1)}
 	s.Handle(Nodes, func(_ context.Context, obj, old client.Object) {
 		now, _ := obj.(*corev1.Node)
 		before, _ := old.(*corev1.Node)
