@@ -147,12 +147,7 @@ func highestOf(p *rollout.Pod) uint16 { return p.Restarts - p.OtherRestarts }
 const longestMessage = 256
 
 // Shortened is a text of at most that many characters, and dots.
-func Shortened(text string, most int) string {
-	if letters := []rune(text); len(letters) > most {
-		return string(letters[:most]) + "..."
-	}
-	return text
-}
+func Shortened(text string, most int) string { return rollout.Shortened(text, most) }
 
 func times(n int) string {
 	if n == 1 {

@@ -17,6 +17,17 @@ type Refusal struct {
 	Of ActionKind
 }
 
+// Shortened is a text of at most that many characters, and dots.
+func Shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	if letters := []rune(text); len(letters) > most {
+		return string(letters[:most]) + "..."
+	}
+	return text
+}
+
 // Obstacle describes what blocks the next write for the node; empty if nothing does.
 func (n *Node) Obstacle() string {
 	switch {

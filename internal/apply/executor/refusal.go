@@ -42,6 +42,9 @@ func (r *Refusal) write() string {
 // Unwrap is the answer of the API server.
 func (r *Refusal) Unwrap() error { return r.err }
 
+// mostInReason is how many characters of an answer are kept for each node: a webhook of others may refuse pods with a text of any length.
+const mostInReason = 1024
+
 // Reason is the same for all pods of a set that are refused for one cause, such as a quota.
 func (r *Refusal) Reason() string {
 	var names []string
@@ -51,7 +54,7 @@ func (r *Refusal) Reason() string {
 	if r.node != "" {
 		names = append(names, r.node, "<node>")
 	}
-	return strings.NewReplacer(names...).Replace(r.what + ": " + r.err.Error())
+	return strings.NewReplacer(names...).Replace(r.what + ": " + rollout.Shortened(r.err.Error(), mostInReason))
 }
 
 // refusedAs is rollout.Refusal.Of for a refusal of the action.

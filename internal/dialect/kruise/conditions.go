@@ -46,6 +46,10 @@ const (
 	ReasonPolicyStalled  = "PolicyStalled"  // Stalled True: the rollout policy that keeps nodes back cannot be followed, or was deleted
 )
 
+// mostInCondition is how many characters the message of a condition has at most. It may contain the answer of a webhook of others or the value of an annotation, and
+// the API server refuses a status that is too long as a whole.
+const mostInCondition = 8 * 1024
+
 // namedNodes is how many nodes a message names.
 const namedNodes = 3
 
@@ -113,7 +117,7 @@ type verdict struct {
 }
 
 func merged(conditions []appsv1.DaemonSetCondition, kind appsv1.DaemonSetConditionType, v verdict, now metav1.Time) []appsv1.DaemonSetCondition {
-	next := appsv1.DaemonSetCondition{Type: kind, Status: v.status, Reason: v.reason, Message: v.message, LastTransitionTime: now}
+	next := appsv1.DaemonSetCondition{Type: kind, Status: v.status, Reason: v.reason, Message: rollout.Shortened(v.message, mostInCondition), LastTransitionTime: now}
 	i := slices.IndexFunc(conditions, func(c appsv1.DaemonSetCondition) bool { return c.Type == kind })
 	if i < 0 {
 		return append(conditions, next)
