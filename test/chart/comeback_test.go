@@ -8,6 +8,21 @@ import (
 	"testing"
 )
 
+// TestTheManagerWaitsForNoDaemonPods: only a manager removes the taint. If its own pods did not tolerate it, they could not start again in a cluster whose nodes were all
+// shut down.
+func TestTheManagerWaitsForNoDaemonPods(t *testing.T) {
+	const toleration = `{"key":"everynode.dev/waits-for-daemon-pods","operator":"Exists"}`
+	for values, want := range map[string]string{
+		"": `[` + toleration + `]`,
+		"manager: {tolerations: [{key: a, operator: Exists}]}": `[{"key":"a","operator":"Exists"},` + toleration + `]`,
+	} {
+		manager := one(t, release{values: values}.objects(t), "Deployment/"+home+"/everynode-manager")
+		if got := field(t, manager, "spec.template.spec.tolerations"); got != want {
+			t.Errorf("with %q the tolerations are %s, want %s", values, got, want)
+		}
+	}
+}
+
 // TestComeBackFirstNamespaces: the right to patch nodes is given only with the value, which is also a flag of the manager.
 func TestComeBackFirstNamespaces(t *testing.T) {
 	const role = "everynode-manager-come-back-first"

@@ -28,7 +28,8 @@ func TestUninstallIsChecked(t *testing.T) {
 	}
 	job := check(release{})
 	pod := job.Spec.Template.Spec
-	if job.Annotations[hook] != "pre-delete" || job.Namespace != home || *job.Spec.BackoffLimit != 0 || len(pod.Containers) != 1 || !slices.Equal(pod.Containers[0].Args, []string{"check-uninstall"}) {
+	if job.Annotations[hook] != "pre-delete" || job.Namespace != home || *job.Spec.BackoffLimit != 0 || len(pod.Containers) != 1 || !slices.Equal(pod.Containers[0].Args, []string{"check-uninstall"}) ||
+		len(pod.Tolerations) == 0 || pod.Tolerations[len(pod.Tolerations)-1].Key != "everynode.dev/waits-for-daemon-pods" {
 		t.Fatalf("got %+v", job)
 	}
 	installed := release{}.objects(t)

@@ -57,6 +57,16 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 
+{{/* The tolerations of the manager. Only a manager removes the taint, so it must not wait for that itself. */}}
+{{- define "everynode.managerTolerations" -}}
+tolerations:
+  {{- with .Values.manager.tolerations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+  - key: everynode.dev/waits-for-daemon-pods
+    operator: Exists
+{{- end -}}
+
 {{/* The specification of a pod that checks the installation: with the program, the image and the account of the manager. */}}
 {{- define "everynode.checkPod" -}}
 restartPolicy: Never
@@ -67,10 +77,7 @@ nodeSelector:
   {{- with .root.Values.manager.nodeSelector }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- with .root.Values.manager.tolerations }}
-tolerations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+{{ include "everynode.managerTolerations" .root }}
 securityContext:
   runAsNonRoot: true
   runAsUser: 65532
