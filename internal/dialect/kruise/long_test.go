@@ -23,9 +23,11 @@ func TestLongMessages(t *testing.T) {
 				o.Snapshot.Nodes[i].Blocked = long
 			}
 		},
-		"a failure":         func(o *kruise.Observation) { o.Failure = errors.New(long) },
-		"a problem":         func(o *kruise.Observation) { o.Problems = []dialect.Problem{{Reason: "IgnoredField", Message: long}} },
-		"one that is fatal": func(o *kruise.Observation) { o.Problems = []dialect.Problem{{Reason: "InvalidSpec", Message: long, Fatal: true}} },
+		"a failure": func(o *kruise.Observation) { o.Failure = errors.New(long) },
+		"a problem": func(o *kruise.Observation) { o.Problems = []dialect.Problem{{Reason: "IgnoredField", Message: long}} },
+		"one that is fatal": func(o *kruise.Observation) {
+			o.Problems = []dialect.Problem{{Reason: "InvalidSpec", Message: long, Fatal: true}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := world(rollout.Blocked, rollout.Blocked, rollout.Blocked, rollout.Blocked)
