@@ -38,11 +38,12 @@ import (
 )
 
 // workers is how many nodes are looked at at once, and soon when a node is looked at again that could not be decided. unread is for how long a node in use stays
-// held at least while it is not known which sets ask.
+// held at least while it is not known which sets ask. again is when a node is held again if it must still be held, after a user or another program has released it.
 const (
 	workers = 2
 	soon    = time.Second
 	unread  = 5 * time.Minute
+	again   = time.Minute
 )
 
 // Nodes are the nodes of the API server.
@@ -83,11 +84,13 @@ type Controller struct {
 	ready map[clustercache.Key]map[string]bool
 	// since is when a node with a hold was first seen in use. It is lost with the process: the hold then stays for longer, by the same time at most.
 	since map[string]time.Time
+	// put is when a node was held last, until this controller releases it.
+	put map[string]time.Time
 }
 
 // New returns a Controller.
 func New(o Options) *Controller {
-	c := &Controller{Options: o, nodes: map[string]*corev1.Node{}, ready: map[clustercache.Key]map[string]bool{}, since: map[string]time.Time{}}
+	c := &Controller{Options: o, nodes: map[string]*corev1.Node{}, ready: map[clustercache.Key]map[string]bool{}, since: map[string]time.Time{}, put: map[string]time.Time{}}
 	c.loop = loop.New("nodehold", o.Clock, c.Reconcile)
 	c.enqueue = c.loop.Enqueue
 	return c
@@ -103,6 +106,7 @@ func (c *Controller) NodeChanged(now, before *corev1.Node) {
 	if now == nil {
 		delete(c.nodes, before.Name)
 		delete(c.since, before.Name)
+		delete(c.put, before.Name)
 		for _, nodes := range c.ready {
 			delete(nodes, before.Name)
 		}
@@ -234,6 +238,7 @@ func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration,
 	node := c.nodes[name]
 	waits, atMost, known := c.waits(node, served)
 	left := c.left(node, atMost)
+	put := c.put[name]
 	c.mu.Unlock()
 	switch {
 	case node == nil:
@@ -244,6 +249,9 @@ func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration,
 	case !known && mayServe:
 		return soon, nil
 	case !held(node) && waits != "" && !inUse(node):
+		if rest := again - c.Clock.Since(put); rest > 0 {
+			return rest, nil // a user, or another program, has removed it
+		}
 		klog.FromContext(ctx).Info("Holding other pods back from a node", "node", name, "until", waits+" is ready there")
 		return c.write(ctx, node, append(slices.Clone(node.Spec.Taints), everynode.HoldTaint()))
 	case held(node) && known && waits == "":
@@ -306,6 +314,9 @@ func (c *Controller) write(ctx context.Context, node *corev1.Node, taints []core
 		return 0, fmt.Errorf("writing the taints of node %s: %w", node.Name, err)
 	}
 	_, err = c.Nodes.Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err == nil {
+		c.wrote(node.Name, slices.ContainsFunc(taints, everynode.IsHold))
+	}
 	switch {
 	case apierrors.IsConflict(err):
 		return soon, nil // the next pass has the newer node
@@ -317,6 +328,17 @@ func (c *Controller) write(ctx context.Context, node *corev1.Node, taints []core
 		return 0, fmt.Errorf("writing the taints of node %s: %w", node.Name, err)
 	}
 	return 0, nil
+}
+
+// wrote remembers whether a node was held or released.
+func (c *Controller) wrote(name string, held bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if held {
+		c.put[name] = c.Clock.Now()
+	} else {
+		delete(c.put, name)
+	}
 }
 
 // inUseAs is what placement reads of a node when it is in use, and has no hold: without the taints of its conditions.

@@ -65,3 +65,25 @@ func TestHeldUntilTheSetsAreServedAgain(t *testing.T) {
 	w.ready(agent)
 	w.want("the pod is ready", false)
 }
+
+// TestAnotherProgramRemovesTheTaint: the two do not remove it and put it there again as fast as they can. A node that this manager has released is held at once.
+func TestAnotherProgramRemovesTheTaint(t *testing.T) {
+	w := newWorld(t)
+	w.unready(agent)
+	w.set(corev1.ConditionFalse, false)
+	w.want("the node is down", true)
+	w.clock.Step(time.Second)
+	w.node = w.node.DeepCopy()
+	w.node.Spec.Taints = nil
+	w.changed()
+	if after := w.want("another program has removed it", false); after != again-time.Second {
+		t.Errorf("the next pass is %v later", after)
+	}
+	w.clock.Step(again)
+	w.want("a minute later", true)
+	w.ready(agent)
+	w.set(corev1.ConditionTrue, false)
+	w.want("the node is back", false)
+	w.set(corev1.ConditionFalse, false)
+	w.want("it is down again", true)
+}
