@@ -380,7 +380,7 @@ func dialectExceptions() exceptions {
 	return exceptions{
 		"the definitions, the webhooks and the image pulls of OpenKruise's API": {
 			"internal/manager/definitions.go", "internal/manager/holds.go", "internal/manager/leader.go", "internal/manager/options.go", "internal/manager/place.go", "internal/manager/pulls.go",
-			"internal/manager/run.go", "internal/webhook/certs/publisher.go", "internal/webhook/certs/watch.go", "internal/cli/doctor/doctor.go", "internal/cli/doctor/heldnodes.go", "internal/cli/doctor/kruise.go", "internal/cli/doctor/uninstall.go",
+			"internal/manager/run.go", "internal/webhook/certs/publisher.go", "internal/webhook/certs/watch.go", "internal/cli/doctor/doctor.go", "internal/cli/doctor/kruise.go", "internal/cli/doctor/uninstall.go",
 		},
 		"the probe for other controllers of apps/v1":   {"internal/cli/doctor/others.go"},
 		"which dialects fit a cluster":                 {"internal/cli/doctor/install.go"},

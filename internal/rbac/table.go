@@ -13,6 +13,9 @@ const (
 	authorizes    = "authorization.k8s.io"
 )
 
+// ComeBackFirst is the role that the manager needs with --come-back-first-namespaces.
+const ComeBackFirst = "everynode-manager-come-back-first"
+
 // OfManager are the roles of every manager. A dialect has further ones in its registration.
 func OfManager() []Role {
 	return []Role{{
@@ -58,6 +61,12 @@ func OfManager() []Role {
 		Rules: []Rule{
 			{Group: kruise, Resource: "imagepulljobs", Verbs: []string{"get", "list", "watch", "create", "delete"}, Why: "the jobs for a new revision", Unseen: []string{"get", "list", "watch", "create", "delete"}},
 			{Group: kruise, Resource: "nodeimages", Verbs: []string{"list", "watch"}, Why: "whether the images are there", Unseen: []string{"list", "watch"}},
+		},
+	}, {
+		Name: ComeBackFirst, Program: Manager, For: "sets whose pods come back first",
+		BoundBy: "a ClusterRoleBinding where --come-back-first-namespaces is set; with the chart, manager.comeBackFirstNamespaces",
+		Rules: []Rule{
+			{Group: core, Resource: "nodes", Verbs: []string{"patch"}, Rare: []string{"patch"}, Why: "the taint everynode.dev/waits-for-daemon-pods of nodes that come back: put there only where a set asks for that, and removed"},
 		},
 	}}
 }

@@ -13,7 +13,6 @@ import (
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/view"
-	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/rbac"
 )
 
@@ -54,7 +53,7 @@ func (p *installation) holdingRight(ctx context.Context, user, account string) (
 		return nil, err
 	}
 	return []Finding{failed(
-		fmt.Sprintf("kubectl create clusterrolebinding %[1]s --clusterrole=%[1]s --serviceaccount=%[2]s:%[3]s", kruise.HoldingRole, p.namespace, account),
+		fmt.Sprintf("kubectl create clusterrolebinding %[1]s --clusterrole=%[1]s --serviceaccount=%[2]s:%[3]s", rbac.ComeBackFirst, p.namespace, account),
 		"%s may not %s, so no node is held for the Advanced DaemonSets of --come-back-first-namespaces", user, text(call))}, nil
 }
 

@@ -7,9 +7,6 @@ import (
 	"everynode.dev/everynode/internal/rbac"
 )
 
-// HoldingRole is the ClusterRole of a manager that holds nodes for sets whose pods come back first. An administrator binds it.
-const HoldingRole = "everynode-manager-come-back-first"
-
 // roles returns the roles that the manager needs for the dialect, for its webhooks, and for image pulls.
 func roles() []rbac.Role {
 	return []rbac.Role{{
@@ -57,12 +54,6 @@ func roles() []rbac.Role {
 		BoundBy: "a RoleBinding in each namespace of --pull-secret-namespaces, never a ClusterRoleBinding",
 		Rules: []rbac.Rule{
 			{Group: "", Resource: "secrets", Verbs: []string{"get"}, Why: "the secrets that a job names"},
-		},
-	}, {
-		Name: HoldingRole, Program: rbac.Manager, For: "sets whose pods come back first",
-		BoundBy: "a ClusterRoleBinding where --come-back-first-namespaces is set; with the chart, manager.comeBackFirstNamespaces",
-		Rules: []rbac.Rule{
-			{Group: "", Resource: "nodes", Verbs: []string{"patch"}, Rare: []string{"patch"}, Why: "the taint everynode.dev/waits-for-daemon-pods of nodes that come back; only where a set asks for that"},
 		},
 	}}
 }
