@@ -89,7 +89,9 @@ func TestNodesAreReleasedWithoutTheSets(t *testing.T) {
 				t.Error("the node stays held")
 			}
 			cancel()
-			<-ended
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
