@@ -71,11 +71,11 @@ func (r *run) zones(k int, nodes []int, begins func(i int) bool) {
 	}
 	nodes, zones := r.grouped(nodes, r.p.TopologyKey)
 	f, last, start, promoted := front{nodes: nodes, look: r.look}, r.lastReached(k, nodes, zones), 0, r.goesOn(k)
-	lostFrom, lost := r.lostZone(k, zones, last)
+	lost := r.lostZone(k, zones, last)
 	lostZone, _ := r.domain(k)
 	elsewhere := r.busy()
 	for at, i := range nodes {
-		if at == lost && !promoted.after(r.p.TopologyKey, lostZone) && f.reaches(lost) && f.works <= lostFrom {
+		if at == lost && !promoted.after(r.p.TopologyKey, lostZone) && f.reaches(lost) {
 			r.stallLostZone(k)
 			return
 		}
@@ -121,17 +121,16 @@ func (r *run) noteDomain(k int, nodes []int, zones []string) {
 	}
 }
 
-// lostZone returns how many nodes come up to the beginning and up to the end of the last zone that the update has reached, if no node of it is left that had the revision: this may be the reason, unless
-// it works on nodes that took their places. Otherwise it returns the number of all nodes.
-func (r *run) lostZone(k int, zones []string, last int) (from, to int) {
+// lostZone returns how many nodes come up to the end of the last zone that the update has reached, if no node is left there that has the revision in its turn: this may be the reason. Otherwise
+// it returns the number of all nodes.
+func (r *run) lostZone(k int, zones []string, last int) (to int) {
 	was, known := r.domain(k)
 	if !known || last >= 0 && zones[last] >= was {
-		return len(zones), len(zones)
+		return len(zones)
 	}
-	from, _ = slices.BinarySearch(zones, was)
-	for to = from; to < len(zones) && zones[to] == was; to++ {
+	for to, _ = slices.BinarySearch(zones, was); to < len(zones) && zones[to] == was; to++ {
 	}
-	return from, to
+	return to
 }
 
 // stallLostZone stops a rollout after a zone whose nodes are gone. That the revision works in earlier zones does not show that it did not destroy these: a version may need some time for that, or the kind of
