@@ -80,16 +80,21 @@ func TestNodeDeadlineWhileCopiesAppear(t *testing.T) {
 // TestNodeDeadlineOfAnotherTemplateWithTheSameNumber: while no manager decides, another account deletes the ControllerRevision of a revision that hangs, and a user corrects the template. The new revision
 // gets the same number, and the whole deadline.
 func TestNodeDeadlineOfAnotherTemplateWithTheSameNumber(t *testing.T) {
-	w := canary(t, judgedStrictly())
-	w.fails("a", hangs)
-	w.pass(time.Second)
-	w.pass(9 * time.Minute)
-	w.s.Revisions[w.s.Set.Update].Name = "v3" // the generation of the set grows
-	w.pass(time.Second)
-	w.put("a", 1, false)
-	w.node("a").Pods[0].UID = "corrected"
-	w.pass(2 * time.Minute)
-	if w.pass(2 * time.Minute); w.last.Failure != nil {
-		t.Errorf("4 minutes after its rollout began, the revision has failed: %s", w.last.Failure.Message)
+	for _, earlier := range []bool{false, true} { // the status of an earlier version names no UID
+		w := canary(t, judgedStrictly())
+		w.fails("a", hangs)
+		w.pass(time.Second)
+		w.pass(9 * time.Minute)
+		w.s.Revisions[w.s.Set.Update].Name = "v3" // the generation of the set grows
+		if earlier {
+			w.last.UID = ""
+		}
+		w.pass(time.Second)
+		w.put("a", 1, false)
+		w.node("a").Pods[0].UID = "corrected"
+		w.pass(2 * time.Minute)
+		if w.pass(2 * time.Minute); w.last.Failure != nil {
+			t.Errorf("earlier %t: 4 minutes after its rollout began, the revision has failed: %s", earlier, w.last.Failure.Message)
+		}
 	}
 }
