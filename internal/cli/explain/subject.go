@@ -4,11 +4,13 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/rollout"
@@ -134,10 +136,22 @@ func (s *subject) condition() string {
 	case n.Gone:
 		return "the node is gone; its pods are still there"
 	case n.Ready:
-		return "ready for " + s.ago(n.Since)
+		return "ready for " + s.ago(n.Since) + s.held()
 	default:
-		return "not ready for " + s.ago(n.Since)
+		return "not ready for " + s.ago(n.Since) + s.held()
 	}
+}
+
+// held says that the node waits for daemon pods; empty if it does not. Only the log of the manager has the set for which it has put the taint there.
+func (s *subject) held() string {
+	if s.node == nil || !slices.ContainsFunc(s.node.Spec.Taints, everynode.IsHold) {
+		return ""
+	}
+	waits := "daemon pods are ready"
+	if s.m.Workload.ComeBackFirst > 0 && !slices.ContainsFunc(s.seen().Pods, func(p rollout.Pod) bool { return p.Ready && !p.Deleting }) {
+		waits = fmt.Sprintf("the pod of this set is ready, for at most %v in use", s.m.Workload.ComeBackFirst)
+	}
+	return fmt.Sprintf("; no other pods are scheduled before %s (taint %s)", waits, everynode.HoldKey)
 }
 
 func fitText(n *rollout.Node) string {
