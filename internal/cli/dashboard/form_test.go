@@ -3,7 +3,6 @@
 package dashboard
 
 import (
-	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,8 +31,7 @@ func TestErrorsNameTheFieldsOfTheForm(t *testing.T) {
 func TestAnAPIServerThatDoesNotAnswer(t *testing.T) {
 	cluster := fakecluster.New(t, roll().Objects(t)...)
 	cluster.Kubernetes.PrependReactor("list", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, syscall.ECONNREFUSED })
-	var page message
-	open(t, cluster).read(http.MethodGet, "/api/set"+setQuery, "", &page)
+	page := open(t, cluster).page("/api/set"+setQuery, "details")
 	if got := part[details](t, page, "details").Errors; len(got) != 1 || got[0] != "list events in namespace default: connection refused (the API server does not answer; the page tries again)" {
 		t.Errorf("%q", got)
 	}

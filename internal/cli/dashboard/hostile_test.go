@@ -61,8 +61,7 @@ func FuzzTexts(f *testing.F) {
 		}
 		checkAnswer(t, w.request(t.Context(), http.MethodPost, "/api/verb", string(body))) //nolint:bodyclose // checkAnswer closes it
 
-		var m message
-		w.read(http.MethodGet, "/api/node?name=node-2", "", &m)
+		m := w.page("/api/node?name=node-2", "node")
 		n := part[nodeDetails](t, m, "node")
 		for field, got := range map[string]string{"label": n.Labels["label"], "message": n.Conditions[len(n.Conditions)-1].Message, "image": n.Pods[0].Containers[0].Image, "version": n.Version} {
 			if got != whole {

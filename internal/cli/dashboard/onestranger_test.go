@@ -16,7 +16,7 @@ func TestConnectionsOfOneStranger(t *testing.T) {
 	const most = 20
 	address := portalOf(t, most)
 	dialer := func(from string) *tls.Dialer {
-		return &tls.Dialer{NetDialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: time.Second}, Config: &tls.Config{InsecureSkipVerify: true}}
+		return &tls.Dialer{NetDialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: time.Minute}, Config: &tls.Config{InsecureSkipVerify: true}}
 	}
 	for range most {
 		conn, err := dialer("127.0.0.2").DialContext(t.Context(), "tcp", address)
@@ -25,7 +25,7 @@ func TestConnectionsOfOneStranger(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 	}
-	kubelet := &http.Client{Timeout: time.Second, Transport: &http.Transport{DialTLSContext: dialer("127.0.0.1").DialContext}}
+	kubelet := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DialTLSContext: dialer("127.0.0.1").DialContext}}
 	answer, err := kubelet.Get("https://" + address + healthPath)
 	if err != nil {
 		t.Fatalf("a probe from another address: %v", err)

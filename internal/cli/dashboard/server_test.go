@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,6 +98,16 @@ func (w *window) read(method, path, body string, into any) int {
 		w.t.Fatalf("%s: %v", path, err)
 	}
 	return answer.StatusCode
+}
+
+// page reads a page until it has a part: a page comes without details that take long.
+func (w *window) page(path, part string) (m message) {
+	w.t.Helper()
+	for end := time.Now().Add(time.Minute); m.Parts[part] == nil && time.Now().Before(end); {
+		m = message{}
+		w.read(http.MethodGet, path, "", &m)
+	}
+	return m
 }
 
 // follow returns the messages of a stream.
@@ -217,8 +228,7 @@ func TestPages(t *testing.T) {
 	if rows := items[row](t, m); len(rows) != 1 || rows[0].Key != "default/ads/agent" || rows[0].State != "rolling" || rows[0].Dialect != "kruise" || rows[0].Waits == "" {
 		t.Errorf("the list is %+v", rows)
 	}
-	m = message{}
-	w.read(http.MethodGet, "/api/node?name=node-3", "", &m)
+	m = w.page("/api/node?name=node-3", "node")
 	rows, node := items[nodeRow](t, m), part[nodeDetails](t, m, "node")
 	if len(rows) != 1 || rows[0].Verdict != "wait-available" || len(node.Pods) != 1 || !strings.Contains(node.Pods[0].Containers[0].State, "CrashLoopBackOff") {
 		t.Errorf("the node is %+v, %+v", rows, node)

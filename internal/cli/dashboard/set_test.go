@@ -77,9 +77,8 @@ func TestConditionsOfThePolicy(t *testing.T) {
 	}}, "status", "conditions"); err != nil {
 		t.Fatal(err)
 	}
-	var page message
 	objects := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uo"}.Objects(t)
-	open(t, fakecluster.New(t, append(objects, policy)...)).read(http.MethodGet, "/api/set"+setQuery, "", &page)
+	page := open(t, fakecluster.New(t, append(objects, policy)...)).page("/api/set"+setQuery, "details")
 	want := condition{"Stalled", "True", "Invalid", "It cannot be followed.", "2026-03-01T11:00:00Z", "rolloutpolicy/waves"}
 	if got := part[details](t, page, "details").Conditions; len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, want %+v", got, want)
@@ -103,8 +102,7 @@ func TestTheEventsOfThePage(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("event-", i)}, InvolvedObject: corev1.ObjectReference{UID: roll().UID()}, Reason: "Test",
 		})
 	}
-	var page message
-	open(t, fakecluster.New(t, objects...)).read(http.MethodGet, "/api/set"+setQuery, "", &page)
+	page := open(t, fakecluster.New(t, objects...)).page("/api/set"+setQuery, "details")
 	if got := part[details](t, page, "details"); len(got.Events) != mostEvents || got.EventsSay != "The last 50 of 51." {
 		t.Errorf("%d events: %q", len(got.Events), got.EventsSay)
 	}

@@ -106,9 +106,7 @@ func TestReleasedIsWhatWasShown(t *testing.T) {
 // TestDetailsForEdits: the page begins its forms with what the set has.
 func TestDetailsForEdits(t *testing.T) {
 	w := hooked(t)
-	var m message
-	w.read(http.MethodGet, "/api/set"+setQuery, "", &m)
-	d := part[details](t, m, "details")
+	d := part[details](t, w.page("/api/set"+setQuery, "details"), "details")
 	if d.Selector != "zone=a" || d.Partition != "20%" || !d.Hook || !strings.Contains(d.PolicyText, "kind: RolloutPolicy\nmetadata:\n  name: agent\n") {
 		t.Errorf("the details are %+v", d)
 	}
