@@ -243,7 +243,7 @@ func inPlaceGate(s *stage) {
 }
 
 func inPlaceBudget(s *stage) {
-	s.run(rolling(inPlace + ", maxUnavailable: 50%"))
+	s.run(rolling(inPlace+", maxUnavailable: 50%"), "spec: {minReadySeconds: 5}") // slow enough for two to be unavailable at once
 	before := s.uids()
 	s.roll(two)
 	s.samePods(before)
