@@ -65,6 +65,8 @@ type installation struct {
 	theirs []string
 	// unserved are the definitions of which the API server serves no v1beta1.
 	unserved []string
+	// agentsOnly is whether only the definition of what agents do is there, as with the chart and without kruise.
+	agentsOnly bool
 }
 
 func healthy(t *testing.T) installation {
@@ -112,7 +114,10 @@ func (i installation) objects() []runtime.Object {
 		&appsv1.DaemonSet{ObjectMeta: probe, Status: appsv1.DaemonSetStatus{ObservedGeneration: i.observed}},
 		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: named("", "everynode-mutating"), Webhooks: []admissionv1.MutatingWebhook{{Name: "a", ClientConfig: webhooks}}},
 		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: named("", "everynode-validating"), Webhooks: []admissionv1.ValidatingWebhook{{Name: "a", ClientConfig: webhooks}}},
-		i.definition("daemonsets"), i.definition("imagepulljobs"), i.definition("nodeimages"),
+		i.definition("nodeimages"),
+	}
+	if !i.agentsOnly {
+		objects = append(objects, i.definition("daemonsets"), i.definition("imagepulljobs"))
 	}
 	if i.ready > 0 {
 		endpoints := &discoveryv1.EndpointSlice{ObjectMeta: named(system, "w"), Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}, {Addresses: []string{"10.0.0.2"}}}}
@@ -326,7 +331,9 @@ func TestScreens(t *testing.T) {
 		"two-owners-native": {change: func(i *installation) {
 			i.theirs, i.args = []string{"imagepulljobs"}, []string{"--dialects=native"}
 		}},
-		"unserved": {fails: true, change: func(i *installation) { i.unserved = []string{"daemonsets"} }},
+		// The form of docs/dialects/policy.md: the chart installs agents, and for them the definition of NodeImages.
+		"agents-only": {change: func(i *installation) { i.agentsOnly, i.args = true, []string{"--dialects=policy"} }},
+		"unserved":    {fails: true, change: func(i *installation) { i.unserved = []string{"daemonsets"} }},
 		"silent": {fails: true, says: "the cluster cannot be reached, so no further checks are possible", adjust: func(c *fakecluster.Cluster) {
 			c.Kubernetes.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, nil, errors.New("connection refused")

@@ -59,6 +59,9 @@ func (p *installation) definitions(ctx context.Context) []Finding {
 			p.ours, p.foreign = p.ours || own, p.foreign || !own
 		}
 	}
+	if p.forAgents(found) {
+		return []Finding{ok("%s is served, for the agents; this cluster has no Advanced DaemonSets", found[0].GetName())}
+	}
 	for _, crd := range found {
 		findings = append(findings, p.definition(crd))
 	}
@@ -69,6 +72,12 @@ func (p *installation) definitions(ctx context.Context) []Finding {
 		return []Finding{ok("this cluster has no Advanced DaemonSets, and no manager serves them")}
 	}
 	return findings
+}
+
+// forAgents reports whether of the CRDs only the one that agents need is there: the chart installs agents also without the dialect kruise.
+func (p *installation) forAgents(found []*unstructured.Unstructured) bool {
+	return !p.hidden && !p.settings.serves(dialects.Kruise) && len(found) == 1 && found[0].GetName() == kruiseapi.ResourceNodeImage+"."+kruiseapi.Group &&
+		kruise.OwnDefinition(found[0]) && kruise.ServedDefinition(found[0])
 }
 
 // definition checks one CRD.
