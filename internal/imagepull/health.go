@@ -17,7 +17,7 @@ import (
 const (
 	ConditionReady       = "Ready"       // every node that the job selects has the image, or the job is paused (parallelism: 0)
 	ConditionReconciling = "Reconciling" // nodes pull the image, or wait for their turn
-	ConditionStalled     = "Stalled"     // the job cannot run, or a node has failed and none is left to pull
+	ConditionStalled     = "Stalled"     // the job cannot run, or a node has failed and none is left to pull; unknown while the job waits for its pull secrets, at first
 )
 
 // The reasons of conditions of a job.
@@ -27,9 +27,12 @@ const (
 	ReasonPaused   = "Paused"      // Ready: parallelism is 0, so no further node begins, as requested
 	ReasonReleased = "NotReleased" // Ready: every node that the rollout has released has the image
 	ReasonPulling  = "Pulling"     // Reconciling: nodes pull the image, or wait for their turn
-	ReasonHeld     = "Held"        // Reconciling: no node may begin, because the pull secrets of the job cannot be passed on
+	ReasonHeld     = "Held"        // Reconciling, and Stalled after ten minutes: no node may begin, because the pull secrets of the job cannot be passed on
 	ReasonFailed   = "PullsFailed" // Stalled: a node has failed, and none is left to pull
 )
+
+// stallAfter is how long a job waits for its pull secrets before it is stalled: a permission may be given moments after the job, but does not come by itself.
+const stallAfter = 10 * time.Minute
 
 // judge sets the conditions of a status. Their message is composed of the numbers and the message of the status, so that they cause no additional writes.
 func judge(status *v1beta1.ImagePullJobStatus, job *v1beta1.ImagePullJob, h health, now time.Time) {
@@ -47,8 +50,11 @@ func judge(status *v1beta1.ImagePullJobStatus, job *v1beta1.ImagePullJob, h heal
 			Type: k, Status: metav1.ConditionFalse, Reason: h.reason, ObservedGeneration: job.Generation,
 			LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
 		}
-		if k == h.kind {
+		switch {
+		case k == h.kind:
 			c.Status = metav1.ConditionTrue
+		case k == ConditionStalled && h.reason == ReasonHeld:
+			c.Status = metav1.ConditionUnknown // the ten minutes count from then
 		}
 		if k == h.kind || k == ConditionReady {
 			c.Message = message
@@ -73,10 +79,19 @@ func (d *decision) health() health {
 	case held:
 		return health{ConditionReady, ReasonReleased}
 	case len(d.active) == 0 && d.in.Hold != "":
-		return health{ConditionReconciling, ReasonHeld}
+		return health{d.heldAs(), ReasonHeld}
 	default:
 		return health{ConditionReconciling, ReasonPulling}
 	}
+}
+
+// heldAs is which condition is True of a job that waits for its pull secrets.
+func (d *decision) heldAs() string {
+	c := meta.FindStatusCondition(d.in.Job.Status.Conditions, ConditionStalled)
+	if c == nil || c.Reason != ReasonHeld || c.Status == metav1.ConditionFalse || c.Status == metav1.ConditionUnknown && d.in.Now.Sub(c.LastTransitionTime.Time) < stallAfter {
+		return ConditionReconciling
+	}
+	return ConditionStalled
 }
 
 // ended returns the health of a job that has ended, from its numbers. OpenKruise does not count a node as failed that was pulling at the deadline.

@@ -142,3 +142,52 @@ func TestConditionsOfAJobThatHadEnded(t *testing.T) {
 		}
 	}
 }
+
+// TestAJobThatWaitsForItsSecretsIsStalled: it does not continue by itself, so a tool must not wait for it for ever. A permission may come moments later, and then it continues.
+func TestAJobThatWaitsForItsSecretsIsStalled(t *testing.T) {
+	w := newWorld(t, 3)
+	job := w.addJob("j", "img:v1", 1, nil)
+	for _, e := range []struct {
+		after time.Duration
+		hold  string
+		want  string
+	}{
+		{0, "the secret x cannot be read", "Reconciling Held"},
+		{9 * time.Minute, "the secret y cannot be read", "Reconciling Held"},
+		{time.Minute, "the secret y cannot be read", "Stalled Held"},
+		{time.Hour, "the secret y cannot be read", "Stalled Held"},
+		{time.Minute, "", "Reconciling Pulling"},
+	} {
+		w.now = w.now.Add(e.after)
+		plan := Decide(Snapshot{Now: w.now, Job: job, Nodes: w.nodes, Hold: e.hold})
+		if got := conditionOf(t, job, &plan.Status); got != e.want {
+			t.Errorf("%s later: got %q, want %q", e.after, got, e.want)
+		}
+		job.Status = plan.Status
+	}
+}
+
+// TestAJobOfAnEarlierVersionIsHeld: a version before wrote that such a job is not Stalled. Its time counts from the upgrade.
+func TestAJobOfAnEarlierVersionIsHeld(t *testing.T) {
+	w := newWorld(t, 1)
+	job := w.addJob("j", "img:v1", 1, nil)
+	decide := func() string {
+		plan := Decide(Snapshot{Now: w.now, Job: job, Nodes: w.nodes, Hold: "the secret x cannot be read"})
+		job.Status = plan.Status
+		return conditionOf(t, job, &plan.Status)
+	}
+	decide()
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == ConditionStalled {
+			c.Status = metav1.ConditionFalse
+		}
+	}
+	w.now = w.now.Add(time.Hour)
+	if got := decide(); got != "Reconciling Held" {
+		t.Errorf("after the upgrade: %q", got)
+	}
+	w.now = w.now.Add(10 * time.Minute)
+	if got := decide(); got != "Stalled Held" {
+		t.Errorf("ten minutes later: %q", got)
+	}
+}

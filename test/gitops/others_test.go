@@ -121,12 +121,27 @@ func jobs(t *testing.T) []row {
 		}
 		return unstructuredOf(t, job)
 	}
+	held := func(lasts time.Duration) *unstructured.Unstructured {
+		job := &v1beta1.ImagePullJob{
+			TypeMeta:   metav1.TypeMeta{APIVersion: advancedVersion, Kind: "ImagePullJob"},
+			ObjectMeta: metav1.ObjectMeta{Name: "pull", Namespace: "agents", UID: "u", Generation: 1},
+			Spec:       v1beta1.ImagePullJobSpec{Image: "img:v1"},
+		}
+		node := imagepull.Node{Name: "a", Ready: true, Image: &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}
+		now := time.Unix(0, int64(begin())).UTC()
+		for _, at := range []time.Time{now, now.Add(lasts)} {
+			job.Status = imagepull.Decide(imagepull.Snapshot{Now: at, Job: job, Nodes: []imagepull.Node{node}, Hold: "the secret x may not be read"}).Status
+		}
+		return unstructuredOf(t, job)
+	}
 	return []row{
 		{"created; the manager has not seen it", made(1, "unseen", "img:v1")},
 		{"nodes pull", made(1, "", "img:v1")},
 		{"paused (`parallelism: 0`)", made(0, "", "img:v1")},
 		{"every node has the image", made(1, v1beta1.ImagePhaseSucceeded, "img:v1")},
 		{"ended, and nodes have failed", made(1, v1beta1.ImagePhaseFailed, "img:v1")},
+		{"its pull secrets may not be copied, for a minute", held(time.Minute)},
+		{"its pull secrets may not be copied, for ten minutes", held(10 * time.Minute)},
 		{"the image cannot be read", made(1, "", ":")},
 	}
 }
