@@ -384,7 +384,7 @@ func dialectExceptions() exceptions {
 		},
 		"the probe for other controllers of apps/v1":   {"internal/cli/doctor/others.go"},
 		"which dialects fit a cluster":                 {"internal/cli/doctor/install.go"},
-		"a verb that replaces the other project":       {"internal/cli/adopt/adopt.go", "internal/cli/adopt/definitions.go", "internal/cli/adopt/openyurt.go"},
+		"a verb that replaces the other project":       {"internal/cli/adopt/adopt.go", "internal/cli/adopt/conditions.go", "internal/cli/adopt/definitions.go", "internal/cli/adopt/openyurt.go"},
 		"a rollout policy, and not the dialect policy": {"internal/cli/explain/policy.go", "internal/cli/plan/plan.go", "internal/cli/policies/init.go"},
 		"ads/NAME, and what is shown of such pods":     {"internal/cli/inspect/inspect.go", "internal/cli/resolver/reference.go", "internal/cli/resolver/set.go"},
 		"a verb for pods that are changed in place":    {"internal/cli/edit/restart.go"},

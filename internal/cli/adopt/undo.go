@@ -57,6 +57,7 @@ func (v *verb) undo(ctx context.Context, c *options.Clients) error {
 			return err
 		}
 	}
+	v.forgetConditions(ctx, c)
 	for _, one := range kept {
 		if err := v.restore(ctx, c, one); err != nil {
 			return err

@@ -26,6 +26,11 @@ const (
 	Stalled     appsv1.DaemonSetConditionType = "Stalled"     // the set is not Ready, and will not become Ready without intervention: its specification cannot be honoured, there was no progress for ten minutes, or the rollout policy has stopped the rollout
 )
 
+// OwnCondition reports whether a condition of that type is one of Everynode's.
+func OwnCondition(kind string) bool {
+	return slices.Contains([]appsv1.DaemonSetConditionType{Progressing, Available, Paused, Degraded, Ready, Reconciling, Stalled}, appsv1.DaemonSetConditionType(kind))
+}
+
 // The reasons of conditions. Degraded, and with it Progressing, can also have the reason of a dialect.Problem, above all InvalidSpec. Ready, Reconciling and
 // Stalled have one reason together, which may also be one of Progressing.
 const (
