@@ -125,6 +125,8 @@ type installation struct {
 	ours, foreign, hidden bool
 	// unhooked reports whether there are no webhooks of the dialect kruise, and it is not known whether the manager serves it.
 	unhooked bool
+	// mayNotHold reports whether the manager shall hold nodes, and lacks the right for it.
+	mayNotHold bool
 }
 
 // servesKruise reports whether the manager serves the dialect kruise, as far as can be determined.

@@ -243,7 +243,9 @@ func TestScreens(t *testing.T) {
 		"held-with-flag": {change: func(i *installation) {
 			i.args, i.others = append(i.args, "--come-back-first-namespaces=agents"), []runtime.Object{heldNode("node-1")}
 		}},
-		"held-without-right": {fails: true, change: func(i *installation) { i.args = append(i.args, "--come-back-first-namespaces=agents") }, adjust: func(c *fakecluster.Cluster) {
+		"held-without-right": {fails: true, change: func(i *installation) {
+			i.args, i.others = append(i.args, "--come-back-first-namespaces=agents"), []runtime.Object{heldNode("node-1")}
+		}, adjust: func(c *fakecluster.Cluster) {
 			allow(c, func(a *authorizationv1.ResourceAttributes) bool { return a.Resource != "nodes" || a.Verb != "patch" })
 		}},
 		"json":    {line: "-o json"},

@@ -27,8 +27,10 @@ func (p *installation) heldNodes(ctx context.Context) []Finding {
 
 // forgottenNodes looks for nodes that are held and that no manager releases: there is none, or it may not write nodes any more.
 func (p *installation) forgottenNodes(ctx context.Context) []Finding {
-	why := "no manager runs here"
+	why, do := "no manager runs here", fmt.Sprintf("kubectl taint nodes NAME %s-", everynode.HoldKey)
 	switch {
+	case p.manager != nil && p.mayNotHold:
+		why, do = "the manager may not patch nodes", "give the manager this right, or "+do
 	case p.manager != nil && (p.settings.hidden != "" || p.settings.holds):
 		return nil
 	case p.manager != nil:
@@ -37,8 +39,7 @@ func (p *installation) forgottenNodes(ctx context.Context) []Finding {
 		return nil
 	}
 	return p.ifHeld(ctx, func(nodes, names string) Finding {
-		return failed(fmt.Sprintf("kubectl taint nodes NAME %s-", everynode.HoldKey),
-			"the taint %s keeps pods that do not tolerate it from %s, and stays, because %s: %s", everynode.HoldKey, nodes, why, names)
+		return failed(do, "the taint %s keeps pods that do not tolerate it from %s, and stays, because %s: %s", everynode.HoldKey, nodes, why, names)
 	})
 }
 
@@ -52,9 +53,10 @@ func (p *installation) holdingRight(ctx context.Context, user, account string) (
 	if allowed, err := p.allowed(ctx, user, call); err != nil || allowed {
 		return nil, err
 	}
+	p.mayNotHold = true
 	return []Finding{failed(
 		fmt.Sprintf("kubectl create clusterrolebinding %[1]s --clusterrole=%[1]s --serviceaccount=%[2]s:%[3]s", rbac.ComeBackFirst, p.namespace, account),
-		"%s may not %s, so no node is held for the Advanced DaemonSets of --come-back-first-namespaces", user, text(call))}, nil
+		"%s may not %s, so it holds no node for the Advanced DaemonSets of --come-back-first-namespaces, and releases none", user, text(call))}, nil
 }
 
 // ifHeld returns the finding about the nodes that are held, if any: nodes is their number in words.
