@@ -51,6 +51,11 @@ func mayUninstall(findings []Finding) error {
 
 // changedInPlace looks for pods whose readiness gate is closed, or soon will be: without a manager it stays closed.
 func (p *installation) changedInPlace(ctx context.Context) []Finding {
+	name := kruiseapi.Resource + "." + kruiseapi.Group
+	crd, err := p.c.Dynamic.Resource(kruise.Definitions()).Get(ctx, name, metav1.GetOptions{})
+	if err == nil && !kruise.OwnDefinition(crd) {
+		return []Finding{ok("%s is not Everynode's, so no pod of an Advanced DaemonSet needs its manager", name)}
+	}
 	sets, err := p.advanced(ctx)
 	switch {
 	case apierrors.IsNotFound(err):

@@ -72,9 +72,12 @@ func TestBeforeUninstall(t *testing.T) {
 		strategy map[string]any
 		change   func(pods []*corev1.Pod)
 		stored   []any
+		foreign  bool // the definitions are OpenKruise's
 		adjust   func(*fakecluster.Cluster)
 		want     string
 	}{
+		// The pods are OpenKruise's, and so is what is under way: Everynode may go, and must not pause it.
+		"leave-foreign":     {updated: 1, strategy: inPlace(nil), foreign: true, change: func(p []*corev1.Pod) { gate(p[0], corev1.ConditionFalse) }},
 		"leave-nothing":     {updated: 3, strategy: inPlace(nil)},
 		"leave-closed":      {updated: 1, strategy: inPlace(map[string]any{"paused": true}), want: first, change: func(p []*corev1.Pod) { gate(p[0], corev1.ConditionFalse) }},
 		"leave-never-open":  {updated: 3, strategy: inPlace(nil), want: first, change: func(p []*corev1.Pod) { gate(p[1], ""); gate(p[2], corev1.ConditionUnknown) }},
@@ -107,6 +110,7 @@ func TestBeforeUninstall(t *testing.T) {
 				c.change(pods)
 			}
 			i := healthy(t)
+			i.labelled = !c.foreign
 			objects := append(i.objects(), set)
 			for _, pod := range pods {
 				objects = append(objects, pod)
