@@ -16,6 +16,7 @@ import (
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/rbac"
 	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -87,7 +88,7 @@ func (p *pass) revert(ctx context.Context, h *clustercache.Resolved, out *policy
 
 // mayUndo is how an administrator gives the manager the right to change the templates of a namespace.
 const mayUndo = " The ClusterRole everynode-manager-undo has this right: kubectl create rolebinding everynode-manager-undo --namespace %s " +
-	"--clusterrole everynode-manager-undo --serviceaccount everynode-system:everynode-manager."
+	"--clusterrole everynode-manager-undo --serviceaccount %s."
 
 // errKept is the answer to a change of the template that was accepted and has changed nothing.
 var errKept = errors.New("the API server has accepted the change, but a mutating webhook or policy keeps the template as it is")
@@ -105,7 +106,7 @@ func (p *pass) answered(err error) error {
 	case apply.Refused:
 		text := apply.Brief(err).Error() + "."
 		if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot patch resource") {
-			text += fmt.Sprintf(mayUndo, p.key.Namespace)
+			text += fmt.Sprintf(mayUndo, p.key.Namespace, rbac.RefusedAccount(err))
 		}
 		p.state.refused.Store(&refusal{text: text, generation: p.w.Generation, retryAt: rollout.Time(p.c.Clock.Now().Add(policy.RefusedPause).UnixNano())})
 		p.c.queue.Add(p.key)

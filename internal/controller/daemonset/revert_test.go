@@ -207,14 +207,14 @@ func TestUndoWithoutTheRight(t *testing.T) {
 			return nil
 		}
 		tries++
-		return apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "daemonsets"}, name, errors.New(`everynode-manager cannot patch resource "daemonsets"`))
+		return apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "daemonsets"}, name, errors.New(`User "system:serviceaccount:edge:everynode-manager" cannot patch resource "daemonsets"`))
 	}
 	e.edit("img:bad")
 	e.lasts(200 * time.Second)
-	if got := r.last(); got.Phase != v1alpha1.PhaseFailed || got.Blocking[0].Reason != "UndoRefused" || !strings.Contains(got.Blocking[0].Message, "everynode-manager cannot patch") || tries < 2 || tries > 5 {
+	if got := r.last(); got.Phase != v1alpha1.PhaseFailed || got.Blocking[0].Reason != "UndoRefused" || !strings.Contains(got.Blocking[0].Message, `everynode-manager" cannot patch`) || tries < 2 || tries > 5 {
 		t.Errorf("%d tries, %+v", tries, got)
 	}
-	remedy := "kubectl create rolebinding everynode-manager-undo --namespace " + e.key.Namespace + " --clusterrole everynode-manager-undo --serviceaccount everynode-system:everynode-manager."
+	remedy := "kubectl create rolebinding everynode-manager-undo --namespace " + e.key.Namespace + " --clusterrole everynode-manager-undo --serviceaccount edge:everynode-manager."
 	if message := r.last().Blocking[0].Message; !strings.Contains(message, " The ClusterRole everynode-manager-undo has this right: "+remedy+" Change the template, or let Everynode change it.") {
 		t.Errorf("no remedy: %s", message)
 	}

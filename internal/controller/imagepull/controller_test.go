@@ -246,14 +246,14 @@ func TestSecretThatMayNotBeRead(t *testing.T) {
 	w.c.Secrets.live = interceptor.NewClient(w.client, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			if key.Namespace == "secret" && !granted {
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, key.Name, errors.New("no such right"))
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, key.Name, errors.New(`User "system:serviceaccount:edge:everynode-manager" cannot get resource "secrets" in API group "" in the namespace "secret"`))
 			}
 			return c.Get(ctx, key, obj, opts...)
 		},
 	})
 	after := w.mustPass(job)
 	command := "kubectl create rolebinding everynode-pull-secrets --namespace secret --clusterrole everynode-manager-read-pull-secrets " +
-		"--serviceaccount everynode-system:everynode-manager"
+		"--serviceaccount edge:everynode-manager"
 	if got := read(w, job).Status.Message; !strings.Contains(got, "the pull secret registry; ") || !strings.HasSuffix(got, command) || w.begun() != 0 {
 		t.Errorf("%d nodes were told, and the job says %q", w.begun(), got)
 	}

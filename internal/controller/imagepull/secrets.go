@@ -27,6 +27,7 @@ import (
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // ReasonNoSecret is the reason of events about a pull secret that does not exist, may not be read, or has another type. Kubelets use the same reason.
@@ -34,7 +35,7 @@ const ReasonNoSecret = "FailedToRetrieveImagePullSecret"
 
 // messageForbidden is about a pull secret that the manager may not read in its namespace.
 const messageForbidden = "the manager may not read the pull secret %s; allow it with: kubectl create rolebinding everynode-pull-secrets --namespace %s " +
-	"--clusterrole everynode-manager-read-pull-secrets --serviceaccount everynode-system:everynode-manager"
+	"--clusterrole everynode-manager-read-pull-secrets --serviceaccount %s"
 
 // refreshInterval is how often a secret is read again while a job runs, and how often unused copies are deleted.
 const refreshInterval = time.Minute
@@ -112,7 +113,7 @@ func (s *Secrets) copy(ctx context.Context, job *v1beta1.ImagePullJob, name stri
 		return nil, "", nil
 	}
 	if apierrors.IsForbidden(err) {
-		hold = fmt.Sprintf(messageForbidden, name, job.Namespace)
+		hold = fmt.Sprintf(messageForbidden, name, job.Namespace, rbac.RefusedAccount(err))
 		s.events.Event(subject(job), corev1.EventTypeWarning, ReasonNoSecret, hold)
 		return nil, hold, nil
 	}

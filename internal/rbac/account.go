@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rbac
+
+import (
+	"regexp"
+
+	names "everynode.dev/everynode/api/everynode"
+)
+
+// refusedAccount is how the API server names a service account that it refuses.
+var refusedAccount = regexp.MustCompile(`User "system:serviceaccount:([a-z0-9-]+:[a-z0-9.-]+)" cannot `)
+
+// RefusedAccount returns the service account that an answer of the API server refuses, as NAMESPACE:NAME, as kubectl create rolebinding takes it. The manager may be
+// installed in any namespace. If the answer names none, it is the account that the manager has by default.
+func RefusedAccount(err error) string {
+	if found := refusedAccount.FindStringSubmatch(err.Error()); found != nil {
+		return found[1]
+	}
+	return names.Namespace + ":everynode-manager"
+}
