@@ -16,7 +16,6 @@ import (
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/policy"
-	"everynode.dev/everynode/internal/rbac"
 	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -106,7 +105,7 @@ func (p *pass) answered(err error) error {
 	case apply.Refused:
 		text := apply.Brief(err).Error() + "."
 		if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot patch resource") {
-			text += fmt.Sprintf(mayUndo, p.key.Namespace, rbac.RefusedAccount(err))
+			text += fmt.Sprintf(mayUndo, p.key.Namespace, apply.RefusedAccount(err))
 		}
 		p.state.refused.Store(&refusal{text: text, generation: p.w.Generation, retryAt: rollout.Time(p.c.Clock.Now().Add(policy.RefusedPause).UnixNano())})
 		p.c.queue.Add(p.key)

@@ -27,7 +27,7 @@ import (
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
-	"everynode.dev/everynode/internal/rbac"
+	"everynode.dev/everynode/internal/apply"
 )
 
 // ReasonNoSecret is the reason of events about a pull secret that does not exist, may not be read, or has another type. Kubelets use the same reason.
@@ -113,7 +113,7 @@ func (s *Secrets) copy(ctx context.Context, job *v1beta1.ImagePullJob, name stri
 		return nil, "", nil
 	}
 	if apierrors.IsForbidden(err) {
-		hold = fmt.Sprintf(messageForbidden, name, job.Namespace, rbac.RefusedAccount(err))
+		hold = fmt.Sprintf(messageForbidden, name, job.Namespace, apply.RefusedAccount(err))
 		s.events.Event(subject(job), corev1.EventTypeWarning, ReasonNoSecret, hold)
 		return nil, hold, nil
 	}

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package rbac_test
+package apply_test
 
 import (
 	"errors"
 	"testing"
 
-	"everynode.dev/everynode/internal/rbac"
+	"everynode.dev/everynode/internal/apply"
 )
 
 func TestRefusedAccount(t *testing.T) {
@@ -15,7 +15,7 @@ func TestRefusedAccount(t *testing.T) {
 		`secrets "a" is forbidden: User "kubernetes-admin" cannot get resource "secrets"`:                                                                    "everynode-system:everynode-manager",
 		`secrets "a" is forbidden: no such right`: "everynode-system:everynode-manager",
 	} {
-		if got := rbac.RefusedAccount(errors.New(text)); got != want {
+		if got := apply.RefusedAccount(errors.New(text)); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}

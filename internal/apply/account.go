@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package rbac
+package apply
 
-import (
-	"regexp"
-
-	names "everynode.dev/everynode/api/everynode"
-)
+import "regexp"
 
 // refusedAccount is how the API server names a service account that it refuses.
 var refusedAccount = regexp.MustCompile(`User "system:serviceaccount:([a-z0-9-]+:[a-z0-9.-]+)" cannot `)
@@ -17,5 +13,5 @@ func RefusedAccount(err error) string {
 	if found := refusedAccount.FindStringSubmatch(err.Error()); found != nil {
 		return found[1]
 	}
-	return names.Namespace + ":everynode-manager"
+	return "everynode-system:everynode-manager"
 }
