@@ -251,7 +251,9 @@ func TestScreens(t *testing.T) {
 		"held-without-rights": {fails: true, change: func(i *installation) {
 			i.args, i.others = append(i.args, "--come-back-first-namespaces=agents"), []runtime.Object{heldNode("node-1")}
 		}, adjust: func(c *fakecluster.Cluster) {
-			allow(c, func(a *authorizationv1.ResourceAttributes) bool { return (a.Resource != "nodes" || a.Verb != "patch") && (a.Resource != "pods" || a.Verb != "delete") })
+			allow(c, func(a *authorizationv1.ResourceAttributes) bool {
+				return (a.Resource != "nodes" || a.Verb != "patch") && (a.Resource != "pods" || a.Verb != "delete")
+			})
 		}},
 		"json":    {line: "-o json"},
 		"nothing": {change: func(i *installation) { *i = installation{} }},
