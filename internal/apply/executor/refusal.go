@@ -54,7 +54,8 @@ func (r *Refusal) Reason() string {
 	if r.node != "" {
 		names = append(names, r.node, "<node>")
 	}
-	return strings.NewReplacer(names...).Replace(r.what + ": " + rollout.Shortened(r.err.Error(), mostInReason))
+	// It is shortened last: names of different lengths would end it at different places.
+	return rollout.Shortened(strings.NewReplacer(names...).Replace(r.what+": "+r.err.Error()), mostInReason)
 }
 
 // refusedAs is rollout.Refusal.Of for a refusal of the action.
