@@ -53,7 +53,7 @@ func (p *Policy) unused(selected []Set) []string {
 // Conditions returns the conditions of a policy that applies to the selected sets, from what is reported of them. Conditions of other types stay as they are.
 func (p *Policy) Conditions(selected []Set, sets []v1alpha1.SetStatus, before []metav1.Condition, now metav1.Time) []metav1.Condition {
 	stalled, reason := p.stalled(sets)
-	active := active(p, sets)
+	active, why := active(p, sets)
 	after := slices.Clone(before)
 	put := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		meta.SetStatusCondition(&after, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: Shortened(message, mostInCondition), ObservedGeneration: p.Generation, LastTransitionTime: now})
@@ -75,12 +75,8 @@ func (p *Policy) Conditions(selected []Set, sets []v1alpha1.SetStatus, before []
 		set(v1alpha1.ConditionReconciling, false, reason, stalled)
 		set(v1alpha1.ConditionStalled, true, reason, stalled)
 	case active != "":
-		reason := noPodAvailable
-		if rolls(p, sets) {
-			reason = "RollingOut"
-		}
-		set(v1alpha1.ConditionReady, false, reason, active)
-		set(v1alpha1.ConditionReconciling, true, reason, active)
+		set(v1alpha1.ConditionReady, false, why, active)
+		set(v1alpha1.ConditionReconciling, true, why, active)
 		set(v1alpha1.ConditionStalled, false, "Progressing", "Nothing keeps the policy from being followed.")
 	default:
 		message := ready(sets)
@@ -193,14 +189,11 @@ func (p *Policy) stalled(sets []v1alpha1.SetStatus) (message, reason string) {
 	return "", ""
 }
 
-// rolls reports whether a rollout is active that the policy does not count as ready.
-func rolls(p *Policy, sets []v1alpha1.SetStatus) bool {
-	return slices.ContainsFunc(sets, func(s v1alpha1.SetStatus) bool { return s.Phase != v1alpha1.PhaseComplete && !p.Settled(&s) })
-}
-
-// active describes the active rollouts, and the sets without any available pod; empty if there are none, or if all rollouts wait after a wave and the policy counts as ready then.
-func active(p *Policy, sets []v1alpha1.SetStatus) string {
+// active describes the active rollouts, and the sets without any available pod, with the reason of conditions about them; empty if there are none, or if all rollouts wait after a wave and the policy
+// counts as ready then.
+func active(p *Policy, sets []v1alpha1.SetStatus) (text, reason string) {
 	var texts setTexts
+	reason = noPodAvailable
 	for i := range sets {
 		s := &sets[i]
 		if s.Phase == v1alpha1.PhaseComplete || p.Settled(s) {
@@ -209,17 +202,18 @@ func active(p *Policy, sets []v1alpha1.SetStatus) string {
 			}
 			continue
 		}
+		reason = "RollingOut"
 		text := string(s.Phase)
 		if s.Wave != "" {
 			text += " in wave " + s.Wave
 		}
 		texts.add(s.Name, text+frozen(s)+grouped(s))
 	}
-	active, without := texts.String(), withoutNodes(sets)
-	if active == "" || without == "" {
-		return active
+	text = texts.String()
+	if without := withoutNodes(sets); text != "" && without != "" {
+		text += "; " + without
 	}
-	return active + "; " + without
+	return text, reason
 }
 
 // frozen says that a freeze is what a set in the phase WaitingForWindow waits for; empty if it is a window.
