@@ -37,7 +37,7 @@ func TestTheManagerWaitsForNoDaemonPods(t *testing.T) {
 	}
 }
 
-// TestManagerKeepsToItsLimit: the garbage collector is told of the limit of memory of the container that it runs in.
+// TestManagerKeepsToItsLimit: the garbage collector knows the limit of memory of its container.
 func TestManagerKeepsToItsLimit(t *testing.T) {
 	c := manager(t).Spec.Template.Spec.Containers[0]
 	for _, e := range c.Env {
