@@ -172,6 +172,7 @@ func (p *installation) checks() []check {
 		{"versions", p.versions},
 		{"rivals", p.otherControllers},
 		{"held-nodes", p.forgottenNodes},
+		{"leave-last", p.leaveLast},
 	}
 }
 

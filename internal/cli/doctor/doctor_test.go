@@ -224,6 +224,14 @@ func heldNode(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{everynode.HoldTaint()}}}
 }
 
+// leavesLast is an Advanced DaemonSet that asks for its pods to leave a node last.
+func leavesLast(namespace, name string) *unstructured.Unstructured {
+	set := (&fakecluster.Roll{Name: name, Advanced: true}).Object()
+	set.SetNamespace(namespace)
+	set.SetAnnotations(map[string]string{everynode.LeaveLast: "300"})
+	return set
+}
+
 func TestScreens(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*installation)
@@ -254,6 +262,13 @@ func TestScreens(t *testing.T) {
 			allow(c, func(a *authorizationv1.ResourceAttributes) bool {
 				return (a.Resource != "nodes" || a.Verb != "patch") && (a.Resource != "pods" || a.Verb != "delete")
 			})
+		}},
+		"leave-last": {change: func(i *installation) {
+			i.others = []runtime.Object{
+				leavesLast("agents", "logs"), leavesLast("agents", "metrics"), leavesLast("kept", "proxy"),
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "agents"}},
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kept", Labels: map[string]string{everynode.KeepDaemonPods: "true"}}},
+			}
 		}},
 		"json":    {line: "-o json"},
 		"nothing": {change: func(i *installation) { *i = installation{} }},
