@@ -366,6 +366,7 @@ func TestMutants(t *testing.T) {
 	}
 	for _, m := range mutants() {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			original, err := filepath.Abs(m.file)
 			if err != nil {
 				t.Fatal(err)
@@ -382,7 +383,7 @@ func TestMutants(t *testing.T) {
 				}
 			}
 			tests := filepath.Join(dir, "policy.test")
-			if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", list, "-o", tests, ".").CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay", list, "-o", tests, ".").CombinedOutput(); err != nil {
 				t.Fatalf("it does not compile:\n%s", out)
 			}
 			for _, which := range []string{"-test.skip=^TestMutants|" + searches, "-test.run=" + searches} { // most are found without the searches, in a second
