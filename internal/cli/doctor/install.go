@@ -211,11 +211,20 @@ func (p *installation) installRights(ctx context.Context) []Finding {
 		{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
 		{Verb: "escalate", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
 		{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"},
+		{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "roles", Namespace: p.namespace},
+		{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "rolebindings", Namespace: p.namespace},
 		{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"},
 		{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"},
 		{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"},
+		{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"},
 		{Verb: "create", Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"},
+		{Verb: "create", Group: "flowcontrol.apiserver.k8s.io", Resource: "prioritylevelconfigurations"},
 		{Verb: "create", Group: "apps", Resource: "deployments", Namespace: p.namespace},
+		{Verb: "create", Group: "apps", Resource: "daemonsets", Namespace: p.agents},
+		{Verb: "create", Group: "policy", Resource: "poddisruptionbudgets", Namespace: p.namespace},
+		{Verb: "create", Resource: "services", Namespace: p.namespace},
+		{Verb: "create", Resource: "serviceaccounts", Namespace: p.namespace},
+		{Verb: "create", Resource: "secrets", Namespace: p.namespace}, // where helm keeps its releases
 	} {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &r}}
 		answer, err := p.c.Kubernetes.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
