@@ -341,10 +341,11 @@ func (c *Controller) wrote(name string, held bool) {
 	}
 }
 
-// inUseAs is what placement reads of a node when it is in use, and has no hold: without the taints of its conditions.
+// inUseAs is what placement reads of a node when it is in use, and has no hold: without the taints of its conditions, and those of a node that its cloud provider has
+// not initialized yet, or has shut down.
 func inUseAs(node *corev1.Node) placement.Node {
 	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
-		return everynode.IsHold(t) || strings.HasPrefix(t.Key, "node.kubernetes.io/")
+		return everynode.IsHold(t) || strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/")
 	})
 	return placement.Node{Name: node.Name, Labels: node.Labels, Taints: taints}
 }

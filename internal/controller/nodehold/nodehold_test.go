@@ -210,6 +210,23 @@ func TestNewNode(t *testing.T) {
 	w.want("no set asks", false)
 }
 
+// TestTaintsOfCloudProviders: Kubernetes puts these on a node that is new or was shut down, and removes them when it is back. A set runs there then, although its pods do not tolerate them.
+func TestTaintsOfCloudProviders(t *testing.T) {
+	for _, key := range []string{"node.cloudprovider.kubernetes.io/uninitialized", "node.cloudprovider.kubernetes.io/shutdown"} {
+		t.Run(key, func(t *testing.T) {
+			w := newWorld(t)
+			w.node.Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}, everynode.HoldTaint()}
+			w.pods(agent)
+			w.set(corev1.ConditionFalse, false)
+			w.want("it is not ready", true)
+			w.set(corev1.ConditionTrue, false)
+			w.want("the cloud provider has not removed its taint yet", true)
+			w.ready(agent)
+			w.want("the pod is ready", false)
+		})
+	}
+}
+
 // TestSeveralSets: the hold stays until the last one that should run on the node is ready. Sets that may not ask, and sets of other nodes, have no say.
 func TestSeveralSets(t *testing.T) {
 	second, elsewhere, stranger := agent, agent, agent
