@@ -145,6 +145,7 @@ const (
 	held                   // the specification keeps the node back
 	failing                // the pod fails repeatedly, or its status shows why it does not start
 	blocked                // a write was refused or got no clear answer
+	away                   // what the node waits for can come only when the node is ready again
 	stageCount
 )
 
@@ -182,8 +183,11 @@ func survey(snapshot *rollout.Snapshot, plan *rollout.Plan) stages {
 	var s stages
 	for i, v := range plan.Verdicts {
 		reached, trouble := stageOf(v.Kind), troubleAt(snapshot, i, v.Kind)
-		if trouble != "" {
+		switch {
+		case trouble != "":
 			reached = failing
+		case v.Kind.Cause() == rollout.CauseProgress && !snapshot.Nodes[i].Ready:
+			reached = away
 		}
 		at := &s[reached]
 		at.count++
@@ -246,6 +250,8 @@ func (s stages) progressing(status rollout.Status) verdict {
 		return verdict{corev1.ConditionFalse, ReasonBlocked, updated + "; blocked: " + s.first(blocked) + s.waiting()}
 	case s[failing].count > 0:
 		return verdict{corev1.ConditionFalse, ReasonPodsFailing, updated + "; failing: " + s.first(failing) + s.waiting()}
+	case s[away].count > 0:
+		return verdict{corev1.ConditionTrue, ReasonInProgress, updated + "; in progress: " + s.first(away) + s.waiting()}
 	case s[queued].count > 0:
 		return verdict{corev1.ConditionTrue, ReasonInProgress, updated + "; next: " + s.first(queued)}
 	case s[held].count > 0:

@@ -103,7 +103,7 @@ func troubled(o Observation, conditions []appsv1.DaemonSetCondition) rollout.Tim
 func (s stages) health(o Observation, progressing verdict, troubled rollout.Time) *health {
 	g, left := o.Governed, left(o)
 	late := left.overdue || troubled != 0 && troubled.Add(rollout.StallAfter) <= o.Snapshot.Now
-	rest := s[working].count + s[queued].count + s[blocked].count + s[failing].count
+	rest := s[working].count + s[away].count + s[queued].count + s[blocked].count + s[failing].count
 	is := func(kind appsv1.DaemonSetConditionType, reason string) *health {
 		return &health{kind, reason, progressing.message}
 	}

@@ -143,6 +143,38 @@ func TestTroubleStallsWithTime(t *testing.T) {
 	}
 }
 
+// TestNodesThatAreDownHideNoFailure: what waits for a node that is not ready does not continue. So a version that fails elsewhere is Stalled also while a node is down.
+func TestNodesThatAreDownHideNoFailure(t *testing.T) {
+	const late = int(rollout.StallAfter / 1e9)
+	seen := func(now int, down rollout.VerdictKind, ready bool, other rollout.VerdictKind) kruise.Observation {
+		o := world(other, down, rollout.WaitBudget)
+		o.Now, o.Snapshot.Now = at(now), rollout.Time(at(now).UnixNano())
+		o.Snapshot.Nodes[0].Pods = []rollout.Pod{{Trouble: "container a: ErrImagePull", ReadySince: rollout.Time(at(0).UnixNano())}}
+		o.Snapshot.Nodes[1].Ready = ready
+		return o
+	}
+	for _, down := range []rollout.VerdictKind{rollout.WaitAvailable, rollout.WaitTerminating, rollout.WaitInPlace, rollout.WaitUnreachable} {
+		for other, reason := range map[rollout.VerdictKind]string{rollout.WaitAvailable: "PodsFailing", rollout.WaitBackoff: "PodsFailing", rollout.Blocked: "Blocked"} {
+			first := kruise.Conditions(nil, seen(1, down, false, other))
+			if got := healthOf(t, first); got != "Reconciling "+reason {
+				t.Errorf("%s, and %s on a node that is down, at first: %q", other, down, got)
+			}
+			if got := healthOf(t, kruise.Conditions(first, seen(1+late, down, false, other))); got != "Stalled "+reason {
+				t.Errorf("%s, and %s on a node that is down, ten minutes later: %q", other, down, got)
+			}
+			if got := healthOf(t, kruise.Conditions(first, seen(1+late, down, true, other))); got != "Reconciling InProgress" {
+				t.Errorf("%s, and %s on a node that is ready: %q", other, down, got)
+			}
+		}
+		if got := healthOf(t, kruise.Conditions(nil, seen(1+late, down, false, rollout.UpToDate))); got != "Reconciling InProgress" {
+			t.Errorf("only a node is down, and has %s: %q", down, got)
+		}
+	}
+	if got := healthOf(t, kruise.Conditions(nil, seen(1+late, rollout.Recreating, false, rollout.WaitAvailable))); got != "Reconciling InProgress" {
+		t.Errorf("a write is made for the node that is down: %q", got)
+	}
+}
+
 // TestAnOldWarningStallsNothing: a set that has been Degraded for a day, because of an annotation that has no effect, also has ten minutes when a write is refused.
 func TestAnOldWarningStallsNothing(t *testing.T) {
 	const day, late = 24 * 3600, int(rollout.StallAfter / 1e9)

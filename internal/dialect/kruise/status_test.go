@@ -63,7 +63,7 @@ func world(verdicts ...rollout.VerdictKind) kruise.Observation {
 	o.Snapshot.Set.Strategy = rollout.RollingUpdate
 	o.Plan.Budget.Limit = 1
 	for i, kind := range verdicts {
-		node := rollout.Node{Name: "n" + string(rune('1'+i)), Fit: rollout.MustRun}
+		node := rollout.Node{Name: "n" + string(rune('1'+i)), Fit: rollout.MustRun, Ready: true}
 		o.Plan.Status.Desired++
 		switch kind {
 		case rollout.UpToDate:
