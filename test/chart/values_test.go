@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -89,6 +90,8 @@ func TestSchemaAccepts(t *testing.T) {
 		"agent: {flags: {max-concurrent-pulls: 0, image-fs-limit: '80', listen: 0, log-flush-frequency: 500ms}}",
 		"featureGates: {AllAlpha: true, LoggingAlphaOptions: false}",
 		"manager: {flags: {kube-api-qps: 0}}",
+		"manager: {flags: {concurrent-syncs: 8, metrics-per-set: true, in-place-wait-for-images: false}}", // the examples of values.yaml
+		"agent: {flags: {image-fs-limit: 80, openyurt-api: true}}",
 		"manager: {flags: {kube-api-qps: '0'}}",
 		"{manager: {podDisruptionBudget: {maxUnavailable: 100%}}, agent: {maxUnavailable: 100%}}",
 		"{manager: {podLabels: {app.kubernetes.io/part-of: a}}, agent: {nodeSelector: {kubernetes.io/arch: arm64}}}",
@@ -212,6 +215,35 @@ func checkFlags(t *testing.T, node *schemaNode, typeOf func(string) string) {
 		}
 		if got := strings.TrimPrefix(below.Ref, "#/$defs/"); !slices.Contains(takes[kind], got) {
 			t.Errorf("--%s takes a %s, which is one of %q in the schema, and not %s", name, kind, takes[kind], got)
+		}
+	}
+}
+
+// TestFlagsOfThePrograms: each is in the schema, or the chart sets it itself, or it makes no sense in a pod of the chart.
+func TestFlagsOfThePrograms(t *testing.T) {
+	properties := schemaOf(t).Properties
+	for program, c := range map[string]struct {
+		usages string
+		others []string
+	}{
+		"manager": {manager.NewCommand("").Flags().FlagUsages(), []string{
+			"analysis-providers", "come-back-first-namespaces", "config", "deployment", "dialects", "ending-timeout", "feature-gates", "health-probe-bind-address", "kubeconfig", "leader-elect",
+			"metrics-bind-address", "namespace", "notification-targets", "pull-secret-namespaces", "webhook-bind-address", "webhook-cert-dir", "webhook-url",
+		}},
+		"agent": {agent.NewCommand("").Flags().FlagUsages(), []string{
+			"accept-shared-audience", "cri-socket", "kubeconfig", "metrics-bind-address", "node-name", "pull-secret-namespace", "state-dir",
+			"log-json-info-buffer-size", "log-json-split-stream", "log-text-info-buffer-size", "log-text-split-stream", // they need a feature gate, which the agent does not have
+		}},
+	} {
+		known := properties[program].Properties["flags"].Properties
+		all := regexp.MustCompile(`(?m)^ +(?:-., )?--([a-z-]+)`).FindAllStringSubmatch(c.usages, -1)
+		for _, flag := range all {
+			if known[flag[1]] == nil && !slices.Contains(c.others, flag[1]) {
+				t.Errorf("the schema does not know the flag --%s of the %s", flag[1], program)
+			}
+		}
+		if len(all) <= len(c.others) {
+			t.Errorf("the %s has only the flags %q", program, all)
 		}
 	}
 }
