@@ -189,6 +189,9 @@ func (r *run) lostPod(i int) bool {
 	return len(r.began) > 0 && r.began[i] != nowhere && !n.Ready && len(n.Pods) == 0
 }
 
+// atWork reports whether the update of a node is under way, also if another manager has begun it.
+func (r *run) atWork(i int) bool { return r.standing[i].UnderWay || r.lostPod(i) }
+
 // lastReached is the last of some nodes that the revision has reached in its turn: what comes before it has passed. Nodes that joined during the rollout may have got the revision before their turn, unless
 // the update has reached their zone. The revision may be much older than the rollout.
 func (r *run) lastReached(k int, nodes []int, zones []string) int {
@@ -314,16 +317,16 @@ func (r *run) busy() (elsewhere func(i int) bool) {
 	key := r.p.TopologyKey
 	var all, begun atWork
 	for i := range r.s.Nodes {
-		if key == "" || !r.standing[i].UnderWay || r.isLeftOut(i) {
+		if key == "" || !r.atWork(i) || r.isLeftOut(i) {
 			continue
 		}
 		all.add(r.in.Labels[i][key])
-		if !r.standing[i].AwaitsUpdate {
+		if !r.standing[i].AwaitsUpdate || r.lostPod(i) {
 			begun.add(r.in.Labels[i][key])
 		}
 	}
 	return func(i int) bool {
-		if r.standing[i].UnderWay {
+		if r.atWork(i) {
 			return begun.elsewhere(r.in.Labels[i][key])
 		}
 		return all.elsewhere(r.in.Labels[i][key])
@@ -396,7 +399,7 @@ func (r *run) blockedByOrder(active int) {
 	}
 	var names []string
 	for i := range r.s.Nodes {
-		if n := &r.s.Nodes[i]; waits && r.standing[i].UnderWay && !r.isLeftOut(i) {
+		if n := &r.s.Nodes[i]; waits && r.atWork(i) && !r.isLeftOut(i) {
 			name := n.Name
 			if why := n.Obstacle(); why != "" {
 				name += fmt.Sprintf(" (%s)", Shortened(why, longestMessage))
