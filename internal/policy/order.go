@@ -87,8 +87,11 @@ func (r *run) zones(k int, nodes []int, begins func(i int) bool) {
 				r.blockStep(k, "with the label "+r.halt.domain)
 			}
 			if !done || !shows {
-				for _, i := range nodes[at:] {
-					hold(i)
+				zone, again := r.zoneOfStep(k, nodes, zones, at)
+				for next, i := range nodes[at:] {
+					if !again || zones[at+next] != zone || r.began[i] != place(k) || elsewhere(i) {
+						hold(i)
+					}
 				}
 				r.noteDomain(k, nodes[:at], zones)
 				return
@@ -103,6 +106,22 @@ func (r *run) zones(k int, nodes []int, begins func(i int) bool) {
 		}
 	}
 	r.noteDomain(k, nodes, zones)
+}
+
+// zoneOfStep returns the first zone from some node on of nodes on which the update has begun and is to begin again, if the nodes before them wait only for the step of growth, which these nodes fill: the zones would wait for
+// the step otherwise, and the step for a later zone. No further node gets the revision by that.
+func (r *run) zoneOfStep(k int, nodes []int, zones []string, from int) (zone string, is bool) {
+	for _, i := range nodes[:from] {
+		if r.look(i) == lacking && (r.atWork(i) || r.holds[i] != rollout.WaitWave) {
+			return "", false
+		}
+	}
+	for at := from; at < len(nodes); at++ {
+		if i := nodes[at]; r.began[i] == place(k) && r.standing[i].AwaitsUpdate {
+			return zones[at], true
+		}
+	}
+	return "", false
 }
 
 // domain is the last zone that the update of a wave has reached.
