@@ -78,8 +78,9 @@ func (r *run) proceeds(k int, held func(i int) bool) bool {
 		return false
 	}
 	idle, most := r.budget(func(i int) bool {
-		joined := r.out.Watch.nodes[r.s.Nodes[i].Name].joined && r.charged(i) // no pod has ever been available there: the node may be the reason
-		return joined || r.idle(place(k), i)
+		joined := r.out.Watch.nodes[r.s.Nodes[i].Name].joined // no pod has ever been available there: the node may be the reason
+		excused := r.ofWave(k, i) && !r.lacks(k, i)           // it lacks its pod for another reason than the revision
+		return (joined || excused) && r.charged(i) || r.idle(place(k), i)
 	})
 	return idle < most
 }
