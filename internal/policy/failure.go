@@ -359,20 +359,29 @@ func (r *run) undo() bool {
 // ClosedWindow is the reason in a status while no window is open.
 const ClosedWindow = "Window"
 
-// windowsOfUndo holds nodes that return to the committed revision while no window is open.
+// windowsOfUndo holds nodes that return to the committed revision while no window is open. Those that have missed its rollout wait for a window also if an undo does not.
 func (r *run) windowsOfUndo() {
-	if kind, until := r.p.closed(r.s.Now); kind != rollout.NotEvaluated && !r.p.Undo.IgnoreWindows {
+	kind, until := r.p.closed(r.s.Now)
+	if kind == rollout.NotEvaluated {
+		return
+	}
+	why, action, so := "No window is open", v1alpha1.ActionOpenWindow, "no node returns: set spec.undo.ignoreWindows to let them return now."
+	if kind == rollout.WaitFreeze {
+		why, action = "A freeze is active", v1alpha1.ActionEndFreeze
+	}
+	switch {
+	case !r.p.Undo.IgnoreWindows:
 		r.holdReleased(kind)
-		r.wakeAt(until)
-		why, action := "No window is open", v1alpha1.ActionOpenWindow
-		if kind == rollout.WaitFreeze {
-			why, action = "A freeze is active", v1alpha1.ActionEndFreeze
-		}
-		r.block(ClosedWindow, why+", so no node returns: set spec.undo.ignoreWindows to let them return now.")
-		r.next(action, until)
-		if r.out.Status.Phase == v1alpha1.PhaseRolling {
-			r.out.Status.Phase = v1alpha1.PhaseWaitingForWindow
-		}
+	case r.out.Status.Phase != v1alpha1.PhaseUndoing && r.holdMissed(kind):
+		so = "no node is updated that the rollout of the committed revision has left out."
+	default:
+		return
+	}
+	r.wakeAt(until)
+	r.block(ClosedWindow, why+", so "+so)
+	r.next(action, until)
+	if r.out.Status.Phase == v1alpha1.PhaseRolling && !r.releases() {
+		r.out.Status.Phase = v1alpha1.PhaseWaitingForWindow
 	}
 }
 

@@ -2,7 +2,12 @@
 
 package policy
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"everynode.dev/everynode/internal/rollout"
+)
 
 // leftOut is why the waves go on without a node. Such a node is in its wave, but does not count for it, nor for its soak and its deadline, until it has an available pod.
 type leftOut uint8
@@ -126,4 +131,18 @@ func (r *run) hadItsTime(i int) bool {
 // paceless reports whether an update that has begun on a node does not count in the pace.
 func (r *run) paceless(i int) bool {
 	return r.isLeftOut(i) && r.standing[i].InFlight && (r.left[i] == downForLong || r.hadItsTime(i))
+}
+
+// holdMissed holds the nodes that have missed the rollout of the committed revision, and reports whether there are any: they only have pods of revisions that were made before it. They do not return from another revision.
+func (r *run) holdMissed(kind rollout.VerdictKind) (found bool) {
+	all := r.s.Revisions
+	newer := func(p rollout.Pod) bool {
+		return p.Revision >= 0 && p.Revision < len(all) && all[p.Revision].Created >= all[r.committed].Created
+	}
+	for i := range r.s.Nodes {
+		if n := &r.s.Nodes[i]; r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && len(n.Pods) > 0 && !slices.ContainsFunc(n.Pods, newer) {
+			r.holds[i], r.restricts, found = kind, true, true
+		}
+	}
+	return found
 }

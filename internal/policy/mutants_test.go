@@ -326,6 +326,8 @@ func mutants() []mutant {
 		{"a node without an available pod waits for the budget", "budget.go", "waits = turn && r.serves(i) && (", "waits = turn && ("},
 		{"a node that is left out holds other zones", "order.go", "!r.atWork(i) || r.isLeftOut(i) {", "!r.atWork(i) {"},
 		{"for another manager a zone is at rest whose node went down without its pod", "order.go", "if key == \"\" || !r.atWork(i) ||", "if key == \"\" || !r.standing[i].UnderWay ||"},
+		{"a node that has missed a rollout starts outside of windows if an undo may", "leftout.go", "r.restricts, found = kind, true, true", "r.restricts, found = rollout.NotEvaluated, true, true"},
+		{"a node that returns waits for a window although an undo need not", "leftout.go", ">= all[r.committed].Created", "== all[r.committed].Created"},
 		{"a step waits for a later zone, and the zone for the step", "order.go", "return zones[at], true", "return zones[at], from < 0"},
 		{"a pod that vanishes in a later zone gets the new revision", "order.go", "case r.standing[i].AwaitsUpdate && elsewhere(i):", "case !r.standing[i].UnderWay && elsewhere(i):"},
 		{"a pod that vanishes in a passed wave gets the new revision in the turn of another zone", "order.go", "if !r.isLate(active, i) ||", "if !r.isLate(active, i) || r.standing[i].UnderWay ||"},
