@@ -63,21 +63,39 @@ func (r *run) noteUnclear() {
 	}
 }
 
-// blockedByPace reports when nodes that cannot get their pod use up maxUpgrading, so that nothing goes on.
+// blockedByPace reports when nodes that cannot get their pod, or on which it does not become available, use up maxUpgrading, so that nothing goes on.
 func (r *run) blockedByPace(g *rollout.Gate) {
-	lacking, first := 0, -1
-	for i := range r.s.Nodes {
-		if r.bare(i) && !g.Absent[i] && r.s.Nodes[i].Obstacle() != "" {
-			if first < 0 {
-				first = i
-			}
-			lacking++
-		}
-	}
-	if lacking < g.InFlight || !r.releases() {
+	if !r.releases() {
 		return
 	}
-	n := &r.s.Nodes[first]
-	r.block("Pace", fmt.Sprintf("No other update starts: spec.pace.maxUpgrading allows %d at once, and the pods of %s cannot be created. Node %s: %s. "+
-		"Remove the reason, or raise spec.pace.maxUpgrading.", g.InFlight, nodeCount(int32(lacking)), n.Name, Shortened(n.Obstacle(), longestMessage)))
+	var lacking, stuck []string
+	var paced func(i int) bool
+	for i := range r.s.Nodes {
+		switch n := &r.s.Nodes[i]; {
+		case g.Absent[i] || !r.standing[i].InFlight:
+		case r.bare(i) && n.Obstacle() != "":
+			lacking = append(lacking, fmt.Sprintf("Node %s: %s. ", n.Name, Shortened(n.Obstacle(), longestMessage)))
+		case r.isStuck(i):
+			if paced == nil {
+				paced = r.s.Paced()
+			}
+			if paced(i) {
+				stuck = append(stuck, n.Name)
+			}
+		}
+	}
+	if len(lacking)+len(stuck) < g.InFlight {
+		return
+	}
+	text := fmt.Sprintf("No other update starts: spec.pace.maxUpgrading allows %d at once, and ", g.InFlight)
+	if len(lacking) > 0 {
+		text += fmt.Sprintf("the pods of %s cannot be created. %s", nodeCount(int32(len(lacking))), lacking[0])
+	}
+	if len(lacking) > 0 && len(stuck) > 0 {
+		text += "In addition, "
+	}
+	if len(stuck) > 0 {
+		text += fmt.Sprintf("the update has not ended on %s, because the node is not ready or its pod does not become available: %s. ", nodeCount(int32(len(stuck))), some(stuck, mostNamed))
+	}
+	r.block("Pace", text+"Remove the reason, or raise spec.pace.maxUpgrading.")
 }
