@@ -26,7 +26,7 @@ type budgetUsage struct {
 // charge returns whether a node uses a slot of the update budget and adds it to the usage. A node that must not run the pod,
 // or is gone, is never charged: nothing that happens there affects a node that should run the pod.
 func (d *decision) charge(t *nodeContext) bool {
-	if !d.usable || d.in.Set.Strategy != RollingUpdate || !d.counts(t) || t.hold == WaitProgressive {
+	if !d.usable || d.in.Set.Strategy != RollingUpdate || !d.counts(t) || t.hold == WaitProgressive || d.keptOut(t) {
 		return false
 	}
 	if t.node.Fit.known() && t.live() <= 2 && d.serves(&t.podCounts) {

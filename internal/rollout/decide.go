@@ -179,6 +179,8 @@ func (d *decision) createObstacle(t *nodeContext) VerdictKind {
 	switch {
 	case t.hold == WaitProgressive:
 		return WaitProgressive
+	case d.keptOut(t):
+		return t.hold
 	case t.node.Blocked != "":
 		return Blocked
 	default:

@@ -54,7 +54,7 @@
 // # Policies
 //
 // With Snapshot.Gate a rollout policy restricts the update further. Gate.Holds names the nodes that it has not released, and why: such a node is held like one
-// that the limits hold, except its first pod, which is of the revision Gate.Joining, the one that the policy has committed. What has begun continues. Of the nodes that
+// that the limits hold, except its first pod, which is of the revision Gate.Joining, the one that the policy has committed; a node that Gate.Unfit names gets none before it is released. What has begun continues. Of the nodes that
 // a partition can let go, those that the policy holds come last, so that the first wave may be any nodes. Gate.InFlight and Gate.Starts limit how many
 // updates start, of pods that are available or not; they widen nothing. A node that Gate.Absent names does not count in Gate.InFlight. With Gate.Creates they also limit the
 // creates of pods that have vanished without an update: a node beyond them gets the revision that Node.Last names, and its pod waits for its turn like any other old one. With OnDelete, users start every update, so a Gate holds
@@ -227,7 +227,7 @@
 //	   the same, or lines 7, 19 to 22, or
 //	   wait-node-owner, and the last write was
 //	   refused (Node.Refusal)                      blocked
-//	 6  a pod is missing, none may be created      wait-progressive, blocked
+//	 6  a pod is missing, none may be created      wait-progressive, blocked, or what the policy names (Gate.Unfit)
 //	 7  a failed pod waits                         wait-backoff
 //	 8  a pod waits for its hook                   wait-hook
 //	 9  a change in place is under way             wait-grace, wait-in-place

@@ -9,6 +9,9 @@ type Gate struct {
 	Holds []VerdictKind
 	// Joining is the index of the revision that a held node gets when it has no pod, and nothing is known of an earlier one; NoRevision for the wanted one.
 	Joining int
+	// Unfit contains for each node of the Snapshot whether only pods of the wanted revision may run there: while it is held and has no pod, it gets none, and uses up no budget. A node
+	// beyond its end may have others.
+	Unfit []bool
 	// InFlight is the number of nodes in the middle of their update below which another update may start; negative for no limit.
 	InFlight int
 	// Absent contains for each node of the Snapshot whether InFlight does not count it. A node beyond its end counts.
@@ -83,6 +86,12 @@ func (d *decision) heldByPolicy(i int) bool {
 func (d *decision) absent(i int) bool {
 	g := d.in.Gate
 	return g != nil && i < len(g.Absent) && g.Absent[i]
+}
+
+// keptOut reports whether a node without a pod waits for the policy because the pod that it would get before could not run there.
+func (d *decision) keptOut(t *nodeContext) bool {
+	g := d.in.Gate
+	return g != nil && t.index < len(g.Unfit) && g.Unfit[t.index] && t.seen == 0 && t.hold != notHeld && d.successor(t) != d.in.Set.Update
 }
 
 // paced reports whether the policy lets no further update start in this plan, on a node that is in flight already or not.
