@@ -26,3 +26,18 @@ func (x *Index) Labels(nodes []rollout.Node) []map[string]string {
 	}
 	return all
 }
+
+// NodesOf returns the nodes as they are now, in the order of some nodes; only with their name if they do not exist. Their labels and taints must not be changed.
+func (x *Index) NodesOf(nodes []rollout.Node) []Node {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := make([]Node, len(nodes))
+	for i := range nodes {
+		if n := x.nodes.byName[nodes[i].Name]; n != nil && n.exists {
+			all[i] = n.Node
+		} else {
+			all[i].Name = nodes[i].Name
+		}
+	}
+	return all
+}

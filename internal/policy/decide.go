@@ -23,6 +23,9 @@ type Input struct {
 	Revisions []Revision
 	// ClaimsMore reports whether a quota may count more of a pod of one revision than of one of another; nil if that is not known.
 	ClaimsMore func(revision, than int) bool
+	// Fits returns for each node of the Snapshot where a pod of a revision may run by its own template; nil if that is the same as by the template of the set, or not known.
+	// Fits itself is nil if another controller creates the pods.
+	Fits func(revision int) []rollout.Fit
 	// UID and Generation are those of the daemon set; empty and 0 if they are not known.
 	UID        types.UID
 	Generation int64
@@ -90,6 +93,8 @@ type Result struct {
 	// Wanted is the index of the revision that nodes are to return to, while the template describes one that has failed; rollout.NoRevision for the one that
 	// the template describes.
 	Wanted int
+	// Fits are those of the nodes of the Snapshot, if the policy changes them; nil otherwise.
+	Fits []rollout.Fit
 	// Revert is the index of the revision to which the template is to be changed, because the one that it describes has failed and another controller creates
 	// the pods; rollout.NoRevision for none.
 	Revert int
@@ -173,6 +178,8 @@ type run struct {
 	from              int
 	// attempt is the attempt of the rollout that is active, begun the one that the last decision knew of, and asked the last one that a user has asked for.
 	attempt, begun, asked int64
+	// fits is where pods of the committed revision may run, and targetFits where those of the target may: nil if these are the same nodes.
+	fits, targetFits []rollout.Fit
 	// halt is where the active wave does not go on, because nothing shows that the revision works: what a user goes on without.
 	halt halt
 	// unmet say why the analyses of the wave that is analysed do not pass, and overdue why one that has had no answer for too long stops the rollout.
@@ -192,6 +199,7 @@ func Decide(in *Input) Result {
 	}
 	r.keepMemory()
 	r.findCommitted()
+	r.keepPods()
 	switch {
 	case in.Unread:
 		r.withoutPolicy()
@@ -433,27 +441,6 @@ func (r *run) releases() bool {
 		}
 	}
 	return false
-}
-
-// Enter applies the result to the Snapshot. change says how a pod of the revision with the first index becomes one of the second in place; it is nil
-// for a set that changes no pods in place. Nodes that return to the committed revision wait for no images: those that the Snapshot knows of are those of the revision that has failed.
-func (r *Result) Enter(s *rollout.Snapshot, change func(from, to int) rollout.Change) {
-	s.Gate = r.Gate
-	tighten(s, r.MaxUnavailable)
-	if r.Wanted < 0 {
-		return
-	}
-	returnTo(&s.Set, r.Wanted)
-	for i := range s.Nodes {
-		s.Nodes[i].ImageWait, s.Nodes[i].ImageUntil = false, 0
-	}
-	s.Revisions = slices.Clone(s.Revisions)
-	for i := range s.Revisions {
-		s.Revisions[i].Change = rollout.Change{}
-		if change != nil {
-			s.Revisions[i].Change = change(i, r.Wanted)
-		}
-	}
 }
 
 // lastStart returns when an update was last started: as recorded, or not before that as the pods show it. A time in the

@@ -316,6 +316,7 @@ func (r *run) undo() bool {
 	was, standing, left, kept := r.s, r.standing, r.left, r.keptBySet()
 	s := *r.s
 	s.Gate = nil
+	r.fitCommitted(&s)
 	returnTo(&s.Set, r.committed)
 	r.s, r.serving, r.charging = &s, nil, nil
 	r.measure()

@@ -20,6 +20,8 @@ type mutant struct{ name, file, text, mistake string }
 // mutants are wrong about what fails, what follows from that, and what programs are notified of.
 func mutants() []mutant {
 	return []mutant{
+		{"nodes that only the template excludes lose their pods at once", "fits.go", "&& r.hasOnlyOthers(n) {", "&& r.hasOnlyOthers(n) && r.p != nil {"},
+		{"nodes return to the committed revision only where the template selects them", "fits.go", "n.Fit = r.fits[i]; n.Fit", "n.Fit = r.targetFits[i]; n.Fit"},
 		{"a node that goes down before its new pod does not count in the pace", "decide.go", "max(g.InFlight-r.downWithout(), 0)", "max(g.InFlight, min(r.downWithout(), 0))"},
 		{"a node that goes down before its new pod counts in the pace for ever", "pace.go", "n.Fit != r.s.Nodes[i].Fit && !r.isLeftOut(i) {", "n.Fit != r.s.Nodes[i].Fit {"},
 		{"a node that is back and still tainted leaves its wave", "waves.go", "(!n.Ready || isBack(s, n))", "!n.Ready"},
@@ -227,7 +229,7 @@ func mutants() []mutant {
 		{"a node that never works uses up the limit of an undo", "budget.go", "(w.before || w.joined) && w.uid", "w.before && w.uid"},
 		{"a node that dies uses up the limit of an undo", "budget.go", "case !n.Ready || r.hasFailedOn(i):", "case n.Ready && r.hasFailedOn(i):"},
 		{"a node that may fail uses up the limit of an undo", "budget.go", "case !n.Ready || r.hasFailedOn(i):", "case !n.Ready || r.hasFailedOn(i) && r.failed == nil:"},
-		{"an undo waits for the images of the revision that has failed", "decide.go", "s.Nodes[i].ImageWait, s.Nodes[i].ImageUntil = false, 0", "_ = i"},
+		{"an undo waits for the images of the revision that has failed", "fits.go", "s.Nodes[i].ImageWait, s.Nodes[i].ImageUntil = false, 0", "_ = i"},
 		{"an undo needs no committed revision", "failure.go", "case !r.marked && !r.recorded:\n", "case !r.marked && !r.recorded && r.s == nil:\n"},
 		{"an undo ends when its mark is removed", "failure.go", "case !r.marked && !r.recorded:\n", "case !r.marked:\n"},
 		{"a revision that is lost was never committed", "failure.go", "case r.lost:\n", "case r.lost && r.s == nil:\n"},

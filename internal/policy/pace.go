@@ -20,7 +20,7 @@ func (r *run) uncounted() []bool {
 
 // downWithout is how many nodes went down after the update had taken their pod, and have none. They are in the middle of their update, but by its own rule the set, which needs no pod there now, does not count them.
 func (r *run) downWithout() (nodes int) {
-	if r.s == r.in.Snapshot {
+	if r.s == r.in.Snapshot || r.undoing {
 		return 0 // keepNeeded has kept none
 	}
 	for i := range r.s.Nodes {

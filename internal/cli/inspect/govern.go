@@ -14,6 +14,7 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/policyinput"
@@ -163,6 +164,7 @@ func (g *Governance) Input(view *live.View) *policy.Input {
 	in := &policy.Input{
 		Snapshot: &view.Snapshot, Labels: view.Labels, Revisions: policyinput.Revisions(view.Workload, view.History, nil, policyinput.Digests(view.History)), ClaimsMore: policyinput.ClaimsMore(view.History), Set: g.Set, Approvals: g.Approvals,
 		UID: view.Workload.UID, Generation: view.Workload.Generation, Last: g.Stored, Restored: true, Neighbours: g.Neighbours, Template: policy.Reported(g.Stored, view.Workload.TemplateOwners),
+		Fits: new(policyinput.Places).Fits(view.Workload, view.History, func() []clustercache.Node { return view.Nodes }),
 	}
 	for _, p := range g.Policies {
 		in.Policies = append(in.Policies, p.Rules)

@@ -109,6 +109,8 @@ type View struct {
 	Snapshot rollout.Snapshot
 	// Labels are the labels of the nodes of the Snapshot, by index.
 	Labels []map[string]string
+	// Nodes are the nodes of the Snapshot, by index.
+	Nodes []clustercache.Node
 	// PullSecrets are the names of the pull secrets that the pods have.
 	PullSecrets []string
 	// inPlace returns how pods of the set change in place; ReadSet provides it.
@@ -173,5 +175,5 @@ func evaluate(index *clustercache.Index, key clustercache.Key, inPlace InPlaceFu
 	}
 	snapshot, _, ok := index.Snapshot(key, history, now)
 	index.MarkAgents(&snapshot)
-	return View{Workload: workload, History: resolved, Snapshot: snapshot, Labels: index.Labels(snapshot.Nodes), PullSecrets: index.PullSecrets(key), inPlace: inPlace}, ok
+	return View{Workload: workload, History: resolved, Snapshot: snapshot, Labels: index.Labels(snapshot.Nodes), Nodes: index.NodesOf(snapshot.Nodes), PullSecrets: index.PullSecrets(key), inPlace: inPlace}, ok
 }
