@@ -385,7 +385,7 @@ func (r *run) gate() {
 	if r.out.Gate == nil {
 		r.out.Gate = &rollout.Gate{InFlight: -1, Starts: -1}
 	}
-	r.out.Gate.Holds, r.out.Gate.Joining = r.holds, r.joining
+	r.out.Gate.Holds, r.out.Gate.Joining, r.out.Gate.Unfit = r.holds, r.joining, r.unfit()
 	if r.p != nil && r.p.Latest && r.followed() && !r.isBad() {
 		r.out.Gate.Joining = rollout.NoRevision
 	}

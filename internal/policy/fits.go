@@ -37,6 +37,11 @@ func (r *run) keepPods() {
 	in := *r.in
 	in.Snapshot = &kept
 	r.in, r.s = &in, &kept
+	for i := range kept.Nodes {
+		if n := &kept.Nodes[i]; r.onlyTargetFits(i) && n.Last != r.template {
+			n.Last = rollout.NoRevision // another manager assumes that it has lost a pod
+		}
+	}
 }
 
 // hasOnlyOthers reports whether a node has live pods, and none of the target.

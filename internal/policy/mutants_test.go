@@ -22,6 +22,9 @@ func mutants() []mutant {
 	return []mutant{
 		{"nodes that only the template excludes lose their pods at once", "fits.go", "&& r.hasOnlyOthers(n) {", "&& r.hasOnlyOthers(n) && r.p != nil {"},
 		{"nodes return to the committed revision only where the template selects them", "fits.go", "n.Fit = r.fits[i]; n.Fit", "n.Fit = r.targetFits[i]; n.Fit"},
+		{"nodes that only the template selects get a pod that cannot run there", "decide.go", "r.holds, r.joining, r.unfit()", "r.holds, r.joining, nil"},
+		{"nodes that only the template selects use up the budget", "budget.go", "return r.charging(i) && !r.keptOut(i)", "return r.charging(i)"},
+		{"for another manager, nodes that only the template selects hold other zones", "fits.go", "n.Last = rollout.NoRevision // another", "_ = n // another"},
 		{"a node that goes down before its new pod does not count in the pace", "decide.go", "max(g.InFlight-r.downWithout(), 0)", "max(g.InFlight, min(r.downWithout(), 0))"},
 		{"a node that goes down before its new pod counts in the pace for ever", "pace.go", "n.Fit != r.s.Nodes[i].Fit && !r.isLeftOut(i) {", "n.Fit != r.s.Nodes[i].Fit {"},
 		{"a node that is back and still tainted leaves its wave", "waves.go", "(!n.Ready || isBack(s, n))", "!n.Ready"},

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -68,5 +69,24 @@ func TestTemplateThatSelectsFewerNodes(t *testing.T) {
 	w.settle()
 	if got := r.last(); got.Phase != v1alpha1.PhaseComplete || len(w.images("img:v1")) != 0 || !slices.Equal(w.images("img:v2"), []string{"n3", "n4"}) {
 		t.Fatalf("%v, %v, %+v", w.images("img:v1"), w.images("img:v2"), got)
+	}
+}
+
+// TestTemplateThatSelectsMoreNodes: a node with a taint that only the new template tolerates gets its first pod in its wave. Before the change, it got one of the committed revision, which could not run there.
+func TestTemplateThatSelectsMoreNodes(t *testing.T) {
+	w, r := governedWorld(t)
+	w.index.PutNode(clustercache.Node{Name: "n5", RV: w.next(), Ready: true, Taints: []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}})
+	w.settle()
+	w.places("img:v2", "tolerations", []any{map[string]any{"key": "gpu", "operator": "Exists"}})
+	w.settle()
+	w.passFor(20 * time.Second)
+	if got := strings.Join(w.images("img:v1"), " "); got != "n2 n3 n4" || !slices.Equal(w.images("img:v2"), []string{"n1"}) {
+		t.Fatalf("%s, %v, %+v", got, w.images("img:v2"), r.last())
+	}
+	r.approve("canary", r.last().TargetRevision)
+	w.settle()
+	w.settle()
+	if got := r.last(); got.Phase != v1alpha1.PhaseComplete || len(w.images("img:v2")) != 5 {
+		t.Fatalf("%v, %+v", w.images("img:v2"), got)
 	}
 }

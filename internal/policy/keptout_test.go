@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// tolerates lets the template select all nodes, while the committed revision does not tolerate a taint of some, which have no pod.
+func tolerates(w *world, nodes string, fit rollout.Fit) {
+	for i := range w.s.Nodes {
+		if n := &w.s.Nodes[i]; strings.Contains(nodes, n.Name) {
+			n.Pods = nil
+		}
+	}
+	w.fits = func(int) []rollout.Fit {
+		all := make([]rollout.Fit, len(w.s.Nodes))
+		for i := range all {
+			if all[i] = rollout.MustRun; strings.Contains(nodes, w.s.Nodes[i].Name) {
+				all[i] = fit
+			}
+		}
+		return all
+	}
+}
+
+// TestTemplateThatSelectsMoreNodes: nodes that only the template selects get no pod of the committed revision, which could not run there, and use up no budget. They get their first pod in their wave. Before the change,
+// they used up the budget, so the canary never began.
+func TestTemplateThatSelectsMoreNodes(t *testing.T) {
+	for name, fit := range map[string]rollout.Fit{"a taint": rollout.MayStay, "a selector": rollout.MustLeave} {
+		for _, last := range []int{rollout.NoRevision, 0} { // another manager assumes that there was a pod
+			t.Run(name, func(t *testing.T) {
+				w := newWorld(t, "{waves: [{name: canary, nodes: {count: 1}, soak: 1m}], pace: {maxUpgrading: 2}}")
+				w.s.Set.MaxUnavailable = rollout.Quantity{Value: 1}
+				tolerates(w, "hij", fit)
+				for _, name := range []string{"h", "i", "j"} {
+					w.node(name).Last = last
+				}
+				w.pass(0)
+				w.want("a", v1alpha1.PhaseRolling, "canary")
+				if len(w.last.Blocking) > 0 {
+					t.Error(w.last.Blocking)
+				}
+				w.pass(time.Second)
+				w.want("", v1alpha1.PhaseSoaking, "canary")
+				if got := w.verdicts(); !strings.Contains(got, "h:wait-soak i:wait-soak j:wait-soak") {
+					t.Error(got)
+				}
+				w.pass(time.Minute)
+				for range 20 {
+					w.roll()
+					w.pass(time.Second)
+				}
+				if got := w.have(1); got != "abcdefghij" || w.last.Phase != v1alpha1.PhaseComplete && w.out.Commit != 1 {
+					t.Error(w.last.Phase, got, w.last.Blocking)
+				}
+			})
+		}
+	}
+}
+
+// TestTemplateThatSelectsMoreZones: such nodes hold no other zone, also under a manager that assumes that they have had a pod.
+func TestTemplateThatSelectsMoreZones(t *testing.T) {
+	w := newWorld(t, "{order: {topologyKey: zone, domains: OneAtATime}}")
+	tolerates(w, "hij", rollout.MayStay)
+	for i := range w.s.Nodes {
+		n := &w.s.Nodes[i]
+		w.labels[n.Name] = map[string]string{"zone": map[bool]string{false: "x", true: "y"}[n.Name >= "h"]}
+		if len(n.Pods) == 0 {
+			n.Last = 0
+		}
+	}
+	w.pass(0)
+	w.want("abcdefg", v1alpha1.PhaseRolling, "remaining")
+}
