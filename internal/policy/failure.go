@@ -89,7 +89,9 @@ func (r *run) judgeWave(k int, st *v1alpha1.WaveStatus) {
 		st.Rolled = nil
 		return
 	}
-	nodes := int(st.Nodes)
+	st.FailedNodes = r.failedGone(k)
+	st.Failed = int32(len(st.FailedNodes))
+	nodes := int(st.Nodes + st.Failed)
 	for i, node := range r.failed {
 		if node == nil || r.places[i] != place(k) {
 			continue

@@ -25,6 +25,7 @@ func mutants() []mutant {
 		{"nodes that only the template selects get a pod that cannot run there", "decide.go", "r.holds, r.joining, r.unfit()", "r.holds, r.joining, nil"},
 		{"nodes that only the template selects use up the budget", "budget.go", "return r.charging(i) && !r.keptOut(i)", "return r.charging(i)"},
 		{"for another manager, nodes that only the template selects hold other zones", "fits.go", "n.Last = rollout.NoRevision // another", "_ = n // another"},
+		{"a node that has failed and is gone counts no more", "failure.go", "st.FailedNodes = r.failedGone(k)\n", "st.FailedNodes = nil\n"},
 		{"a node that goes down before its new pod does not count in the pace", "decide.go", "max(g.InFlight-r.downWithout(), 0)", "max(g.InFlight, min(r.downWithout(), 0))"},
 		{"a node that goes down before its new pod counts in the pace for ever", "pace.go", "n.Fit != r.s.Nodes[i].Fit && !r.isLeftOut(i) {", "n.Fit != r.s.Nodes[i].Fit {"},
 		{"a node that is back and still tainted leaves its wave", "waves.go", "(!n.Ready || isBack(s, n))", "!n.Ready"},

@@ -242,6 +242,10 @@ func (r *run) wave(k int) v1alpha1.WaveStatus {
 // count counts the members of all waves. A wave goes on without the nodes that have failed, while no more of them have than may: they are left out until their pod is available.
 func (r *run) count() {
 	r.waves = make([]waveCount, len(r.p.Waves))
+	for k := range r.waves {
+		r.waves[k].failed = int32(len(r.failedGone(k)))
+		r.waves[k].down = r.waves[k].failed
+	}
 	for i := range r.s.Nodes {
 		if r.places[i] == nowhere || !member(r.s, &r.s.Nodes[i]) {
 			continue
