@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"math"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,7 +112,7 @@ func (r *run) earlierRestarts(p *rollout.Pod) uint16 {
 	case !r.changedInPlace(p) && !(first && r.outlived(p)):
 		return 0
 	case p.InPlace == rollout.InPlacePatched || p.InPlace == rollout.InPlaceAnnounced:
-		return p.Restarts + max(1, uint16(p.Recreates))
+		return uint16(min(int(p.Restarts)+max(1, int(p.Recreates)), math.MaxUint16)) // no more are counted
 	default:
 		return p.Restarts
 	}
