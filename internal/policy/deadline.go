@@ -19,13 +19,15 @@ func (r *run) lacking(k int) bool {
 
 // lacks reports whether a wave waits for an available pod on a node, so that the time counts for its deadline. A node that has joined, and has had no pod yet, does not count.
 // Nor does one that lacks it for another reason than the revision: the node is not ready, the API server refuses to delete or change the old pod, or it cannot call a webhook
-// that a create needs, or gives no clear answer, or others use up a quota. Nor does one that was broken before, and where the API server refuses to create a pod.
+// that a create needs, or gives no clear answer, or others use up a quota, or the room of the node. Nor does one that was broken before, and where the API server refuses to create a pod.
 func (r *run) lacks(k, i int) bool {
 	n := &r.s.Nodes[i]
 	if !r.ofWave(k, i) || r.standing[i].Available || r.out.Watch.nodes[n.Name].joined {
 		return false
 	}
 	switch f := n.Refusal; {
+	case r.lacksRoom(r.podOf(n)):
+		return false
 	case f == nil:
 	case (!f.Denied || r.usedUpByOthers(n)) && r.bare(i), r.standing[i].AwaitsUpdate && (f.Of != 0 || len(n.Pods) == 0 && r.out.Watch.nodes[n.Name].before):
 		return false

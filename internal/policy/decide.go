@@ -23,6 +23,8 @@ type Input struct {
 	Revisions []Revision
 	// ClaimsMore reports whether a quota may count more of a pod of one revision than of one of another; nil if that is not known.
 	ClaimsMore func(revision, than int) bool
+	// ScheduledAlike reports whether a node has room for a pod of one revision wherever it has for one of another; nil if that is not known.
+	ScheduledAlike func(revision, as int) bool
 	// Fits returns for each node of the Snapshot where a pod of a revision may run by its own template; nil if that is the same as by the template of the set, or not known.
 	// Fits itself is nil if another controller creates the pods.
 	Fits func(revision int) []rollout.Fit

@@ -16,7 +16,7 @@ func (r *run) timed(n *rollout.Node, w *watched) bool {
 	if p == nil {
 		return n.Ready && len(n.Pods) == 0 && (refused(n) && !r.usedUpByOthers(n) || r.s.Set.ExternalController)
 	}
-	return !p.Ready && (n.Ready || !r.undoing && r.wentDown(n, w))
+	return !p.Ready && !r.lacksRoom(p) && (n.Ready || !r.undoing && r.wentDown(n, w))
 }
 
 // refused reports whether the API server refuses to create a pod on a node. A webhook that cannot be called, and an answer that is not clear, say nothing about the revision.
@@ -29,6 +29,14 @@ func (r *run) usedUpByOthers(n *rollout.Node) bool {
 		return false
 	}
 	return !r.in.ClaimsMore(r.template, r.committed)
+}
+
+// lacksRoom reports whether the scheduler has not placed a pod, and would not place one of the committed revision either: it does not run, or others use up the node. That of a pod to which an undo returns counts.
+func (r *run) lacksRoom(p *rollout.Pod) bool {
+	if p == nil || p.Scheduled || p.Phase != rollout.Pending || r.undoing || r.atRest() || r.in.ScheduledAlike == nil || r.committed < 0 || r.committed >= len(r.in.Revisions) || r.template >= len(r.in.Revisions) {
+		return false
+	}
+	return r.in.ScheduledAlike(r.template, r.committed)
 }
 
 // wentDown reports whether a node stopped being ready soon after it got its pod of the wanted revision, or after that was changed in place: the revision may be the reason. It is judged

@@ -122,6 +122,10 @@ func (r *run) blockedByPods(active int) {
 		}
 		why := ""
 		switch p := r.podOf(n); {
+		case p != nil && !p.Scheduled && p.Phase == rollout.Pending:
+			if !r.remains(noteWait - r.s.Now.Sub(p.Created)) {
+				why = "the scheduler has not placed the pod"
+			}
 		case p != nil && !p.Ready:
 			if why = p.Waiting.String(); why != "" && p.Ended != rollout.NotEnded {
 				why += fmt.Sprintf(", exit code %d", p.ExitCode)

@@ -25,6 +25,7 @@ const noon = rollout.Time(1_800_000_000_000_000_000)
 type world struct {
 	claims    func(revision, than int) bool // nil if it is not known what a quota counts of a pod
 	fits      func(revision int) []rollout.Fit
+	alike     func(revision, as int) bool // nil if it is not known how pods are scheduled
 	t         *testing.T
 	s         rollout.Snapshot
 	labels    map[string]map[string]string
@@ -129,7 +130,7 @@ func (w *world) jump(wall, elapsed time.Duration) {
 	in := &policy.Input{
 		Snapshot: &w.s, UID: "agent", Generation: w.generation, Set: policy.Set{Namespace: "default", Name: "agent"}, Policies: w.policies, Unread: w.unread,
 		Approvals: w.approvals, Unstored: w.unstored, Last: w.last, Restored: w.restored, Elapsed: elapsed, Neighbours: w.neighbours, Watch: w.watch,
-		Stored: w.stored, Answers: w.answers, Measuring: w.measuring, Template: w.template, ClaimsMore: w.claims, Fits: w.fits,
+		Stored: w.stored, Answers: w.answers, Measuring: w.measuring, Template: w.template, ClaimsMore: w.claims, Fits: w.fits, ScheduledAlike: w.alike,
 	}
 	w.answers = nil
 	for i := range w.s.Nodes {

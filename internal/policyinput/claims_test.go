@@ -5,6 +5,7 @@ package policyinput_test
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
 	"everynode.dev/everynode/internal/clustercache"
@@ -26,7 +27,11 @@ spec:
 func decoded(t *testing.T, text string) map[string]any {
 	t.Helper()
 	template := map[string]any{}
-	if err := yaml.Unmarshal([]byte(text), &template); err != nil {
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err == nil {
+		err = json.Unmarshal(data, &template) // numbers as the manager reads them
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return template

@@ -164,7 +164,7 @@ func (g *Governance) Input(view *live.View) *policy.Input {
 	in := &policy.Input{
 		Snapshot: &view.Snapshot, Labels: view.Labels, Revisions: policyinput.Revisions(view.Workload, view.History, nil, policyinput.Digests(view.History)), ClaimsMore: policyinput.ClaimsMore(view.History), Set: g.Set, Approvals: g.Approvals,
 		UID: view.Workload.UID, Generation: view.Workload.Generation, Last: g.Stored, Restored: true, Neighbours: g.Neighbours, Template: policy.Reported(g.Stored, view.Workload.TemplateOwners),
-		Fits: new(policyinput.Places).Fits(view.Workload, view.History, func() []clustercache.Node { return view.Nodes }),
+		ScheduledAlike: policyinput.ScheduledAlike(view.History), Fits: new(policyinput.Places).Fits(view.Workload, view.History, func() []clustercache.Node { return view.Nodes }),
 	}
 	for _, p := range g.Policies {
 		in.Policies = append(in.Policies, p.Rules)
