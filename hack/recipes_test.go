@@ -330,7 +330,7 @@ func annotationExceptions() exceptions {
 		"an eviction asks the webhook":             {"internal/webhook/evictions.go"},
 		"two of them exclude each other":           {"internal/webhook/validation/annotations.go"},
 		"it needs a feature gate, and says so":     {"internal/controller/daemonset/predownload.go"},
-		"the remedy names it":                      {"internal/cli/doctor/heldnodes.go"},
+		"the remedy names it":                      {"internal/cli/doctor/heldnodes.go", "internal/cli/doctor/leavelast.go"},
 		"it shows the value, with where it is set": {"internal/cli/explain/values.go", "internal/cli/plan/slow.go"},
 		"a verb for OpenYurt's strategies": {
 			"internal/cli/edit/doc.go", "internal/cli/installed/installed.go", "internal/cli/ota/eligibility.go", "internal/cli/plan/edge.go", "internal/cli/plan/edit.go",

@@ -140,7 +140,7 @@ func (r *run) holdMissed(kind rollout.VerdictKind) (found bool) {
 		return p.Revision >= 0 && p.Revision < len(all) && all[p.Revision].Created >= all[r.committed].Created
 	}
 	for i := range r.s.Nodes {
-		if n := &r.s.Nodes[i]; r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && len(n.Pods) > 0 && !slices.ContainsFunc(n.Pods, newer) {
+		if n := &r.s.Nodes[i]; r.isReleased(i) && r.standing[i].AwaitsUpdate && len(n.Pods) > 0 && !slices.ContainsFunc(n.Pods, newer) {
 			r.holds[i], r.restricts, found = kind, true, true
 		}
 	}

@@ -24,7 +24,7 @@ func (p *installation) leaveLast(ctx context.Context) []Finding {
 	sets, err := p.advanced(ctx)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil // the check of the definitions says so
+		return nil // the check of the definitions reports that
 	case err != nil:
 		return []Finding{unreadable(err, options.Request{Verb: "list", Resource: advanced().GroupResource()})}
 	}
