@@ -347,7 +347,8 @@ func (r *run) remind(w *Wave, st *v1alpha1.WaveStatus) {
 	r.wakeAt(r.s.Now.Add(every - max(waited, 0)%every))
 }
 
-// release holds back the nodes of the waves that have not begun. The nodes of the next wave get the reason why it waits.
+// release holds back the nodes of the waves that have not begun. The nodes of the next wave get the reason why it waits. A wave of which all nodes have the revision already, for
+// example because a policy was created in the middle of a rollout, is not the next one: then no node would show the reason.
 func (r *run) release(active int) {
 	r.restricts = true
 	st := &r.out.Status.Waves[active]
@@ -362,7 +363,7 @@ func (r *run) release(active int) {
 	}
 	following := nowhere
 	for i := range r.s.Nodes {
-		if k := r.places[i]; k > place(active) && (following == nowhere || k < following) {
+		if k := r.places[i]; k > place(active) && !r.standing[i].Updated && (following == nowhere || k < following) {
 			following = k
 		}
 	}
