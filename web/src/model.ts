@@ -67,7 +67,7 @@ export interface NodeDetails {
 
 export interface Row {
   k: string; namespace: string; set: string; dialect: string; state: string; why: string; revision: string; desired: number; updated: number; available: number;
-  budgetUsed: number; budgetLimit: number; secondsLeft?: number; waits?: string; waitsCause?: string; phase?: string; wave?: string; next: string; halt?: string; secondsWithoutProgress?: number; updatedAndAvailable: number; blocking?: string; images?: string[];
+  budgetUsed: number; budgetLimit: number; secondsLeft?: number; waits?: string; waitsCause?: string; waitsReason?: string; phase?: string; wave?: string; next: string; halt?: string; secondsWithoutProgress?: number; updatedAndAvailable: number; blocking?: string; images?: string[];
 }
 
 /** Outcome is what a verb has printed. stale is what has changed since the plan to apply was made;
@@ -106,9 +106,9 @@ export function reasonOf(cell: Cell): string {
   return cell.r || verdicts[cell.v]?.sentence || cell.v;
 }
 
-/** waiting writes a verdict with a number of nodes, such as "wait-budget 3", as a sentence. */
-export function waiting(text: string, cause?: string): string {
-  const [verdict, count] = text.split(" "), sentence = verdicts[verdict]?.sentence;
+/** waiting writes a verdict with a number of nodes, such as "wait-budget 3", as a sentence: reason, or that of the verdict. */
+export function waiting(text: string, cause?: string, reason?: string): string {
+  const [verdict, count] = text.split(" "), sentence = reason || verdicts[verdict]?.sentence;
   return sentence && count ? `${count} ${count === "1" ? "node" : "nodes"}: ${sentence}${cause ? " (" + cause + ")" : ""}` : text;
 }
 

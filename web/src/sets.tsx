@@ -54,7 +54,7 @@ class SetRow extends Component<{ r: Row }> {
         <td role="cell" data-label="Available">{r.available}/{r.desired}</td>
         <td role="cell" data-label="Image and revision">{(r.images || []).map((x) => <div key={x}><code>{x}</code></div>)}<small>{r.revision}</small></td>
         <td role="cell" data-label="Wave">{r.wave || "–"}</td>
-        <td role="cell" data-label="Waits for" title={r.waits}>{r.blocking || waiting(r.waits || "–", r.waitsCause)}{r.secondsWithoutProgress ? <div><small>no progress for {span(r.secondsWithoutProgress)}</small></div> : null}</td>
+        <td role="cell" data-label="Waits for" title={r.waits}>{r.blocking || waiting(r.waits || "–", r.waitsCause, r.waitsReason)}{r.secondsWithoutProgress ? <div><small>no progress for {span(r.secondsWithoutProgress)}</small></div> : null}</td>
         <td role="cell" data-label="Next">{r.next || "–"}</td>
       </tr>
     );
@@ -69,7 +69,7 @@ export function Sets() {
   const order = { column: Math.max(0, columns.findIndex((c) => c.name === (sort ?? "State").replace(/^-/, ""))), down: !!sort?.startsWith("-") };
   const [most, show] = useState(fewRows);
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const text = (r: Row) => [r.namespace, r.set, r.state, r.halt, r.dialect, r.revision, r.phase, r.wave, r.waits, r.waitsCause, r.why, r.blocking, r.next, ...(r.images || [])].join(" ").toLowerCase();
+  const text = (r: Row) => [r.namespace, r.set, r.state, r.halt, r.dialect, r.revision, r.phase, r.wave, r.waits, r.waitsCause, r.waitsReason, r.why, r.blocking, r.next, ...(r.images || [])].join(" ").toLowerCase();
   const value = columns[order.column].value;
   const all = [...page.items.values()];
   const rows = all

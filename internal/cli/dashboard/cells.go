@@ -136,12 +136,28 @@ func valuesOf(facets []facet, labels map[string]string) []int {
 	return indexes
 }
 
-// cellOf returns the cell of a node.
-func cellOf(m *inspect.Evaluation, i int, facets []facet) cell {
+// causesOf is m.Cause, which is asked once for each verdict: a set has thousands of nodes.
+func causesOf(m *inspect.Evaluation) func(rollout.VerdictKind) string {
+	known := map[rollout.VerdictKind]string{}
+	return func(kind rollout.VerdictKind) string {
+		cause, is := known[kind]
+		if !is {
+			cause = m.Cause(kind)
+			known[kind] = cause
+		}
+		return cause
+	}
+}
+
+// cellOf returns the cell of a node. causeOf is why nodes have a verdict, where that is not only its sentence.
+func cellOf(m *inspect.Evaluation, i int, facets []facet, causeOf func(rollout.VerdictKind) string) cell {
 	node, report := &m.Snapshot.Nodes[i], inspect.NodeOf(&m.Snapshot, &m.Plan, i)
 	c := cell{Node: node.Name, Verdict: report.Verdict, Charged: report.Charged, Gone: node.Gone, Wave: -1, Values: valuesOf(facets, m.Labels[i])}
 	if report.Reason != m.Plan.Verdicts[i].Kind.Sentence() {
 		c.Reason = report.Reason
+	}
+	if cause := causeOf(m.Plan.Verdicts[i].Kind); cause != "" {
+		c.Reason = cause
 	}
 	if !node.Ready && !node.Gone {
 		c.NotReady = max(int64(node.Since)/1e9, 1)

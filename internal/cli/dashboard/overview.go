@@ -5,6 +5,7 @@ package dashboard
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ type row struct {
 	// Next describes the next action and when it happens, Blocking why nothing starts.
 	Next     string `json:"next"`
 	Blocking string `json:"blocking,omitempty"`
+	// WaitsReason is why the nodes of waits wait, where the rollout policies show more than the verdict; else it is empty.
+	WaitsReason string `json:"waitsReason,omitempty"`
 	// Halt is why it gets no further now, in a word or two.
 	Halt string `json:"halt,omitempty"`
 }
@@ -41,6 +44,9 @@ func rowOf(m *inspect.Evaluation, now time.Time) row {
 	outcome := m.Outcome()
 	r := row{Key: m.Set.Title(), Row: top.RowOf(m, outcome), Dialect: m.Set.Source.Dialect, Images: imagesOf(m, m.History.Current)}
 	r.Next, r.Halt = m.Next(r.State, r.SecondsLeft, now), haltOf(m, outcome, r.SecondsStalled)
+	if i := slices.IndexFunc(m.Plan.Verdicts, func(v rollout.Verdict) bool { return strings.HasPrefix(r.Waits, v.Kind.String()+" ") }); i >= 0 {
+		r.WaitsReason = m.Cause(m.Plan.Verdicts[i].Kind)
+	}
 	if p := m.Governance.Report(); p != nil {
 		r.Phase = string(p.Phase)
 		if p.Position > 0 {
@@ -195,5 +201,9 @@ func (p *nodePage) row(ctx context.Context, key clustercache.Key) *nodeRow {
 	if at < 0 || !inspect.Relevant(&m.Plan, at) {
 		return nil
 	}
-	return &nodeRow{Key: m.Set.Title(), Namespace: m.Set.Namespace(), Set: m.Set.String(), NodeReport: inspect.NodeOf(&m.Snapshot, &m.Plan, at)}
+	report := inspect.NodeOf(&m.Snapshot, &m.Plan, at)
+	if cause := m.Cause(m.Plan.Verdicts[at].Kind); cause != "" {
+		report.Reason = cause
+	}
+	return &nodeRow{Key: m.Set.Title(), Namespace: m.Set.Namespace(), Set: m.Set.String(), NodeReport: report}
 }

@@ -117,7 +117,8 @@ func (p *setPage) build(ctx context.Context) (*frame, error) {
 		p.tracker = view.NewTracker(m.Set.Title())
 		p.tracker.Recall(m.Snapshot, m.Plan, m.Began())
 	}
-	model := p.tracker.Next(m.Snapshot, m.Plan)
+	model, causeOf := p.tracker.Next(m.Snapshot, m.Plan), causesOf(m)
+	model.Explain(causeOf)
 	facets := p.facets.of(m.Labels)
 	err := f.add("head", p.head(m, model))
 	if err == nil {
@@ -131,7 +132,7 @@ func (p *setPage) build(ctx context.Context) (*frame, error) {
 	}
 	for i := range m.Snapshot.Nodes {
 		if err == nil && inspect.Relevant(&m.Plan, i) {
-			err = f.put(m.Snapshot.Nodes[i].Name, cellOf(m, i, facets))
+			err = f.put(m.Snapshot.Nodes[i].Name, cellOf(m, i, facets, causeOf))
 		}
 	}
 	f.sort()

@@ -120,7 +120,7 @@ func (s *status) observe(watched *inspect.Watched, set *resolver.Set, tracker *v
 		tracker.Recall(snapshot, plan, watched.Began())
 	}
 	model := tracker.Next(snapshot, plan)
-	withCauses(&model, watched.Cause)
+	model.Explain(watched.Cause)
 	model.Stopped, model.Unheld = watched.Stopped(), watched.Unheld()
 	sight := watched.Observe(model, plan)
 	sight.Set, sight.Workload, sight.IgnoreUnreachable = set, workload, s.ignoreUnreachable

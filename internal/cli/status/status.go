@@ -20,7 +20,6 @@ import (
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/policy"
-	"everynode.dev/everynode/internal/rollout"
 )
 
 type status struct {
@@ -127,19 +126,10 @@ func (s *status) run(ctx context.Context, arg string) error {
 func (s *status) sight(m *inspect.Evaluation) *inspect.Observation {
 	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
 	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})
-	withCauses(&model, m.Cause)
+	model.Explain(m.Cause)
 	sight := m.Observe(model)
 	sight.IgnoreUnreachable = s.ignoreUnreachable
 	return sight
-}
-
-// withCauses puts the reasons into a model that are better known than by the verdicts.
-func withCauses(model *view.Model, causeOf func(rollout.VerdictKind) string) {
-	for i := range model.Waits {
-		if cause := causeOf(model.Waits[i].Kind); cause != "" {
-			model.Waits[i].Reason = cause
-		}
-	}
 }
 
 // screen draws one moment.

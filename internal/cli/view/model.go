@@ -271,6 +271,15 @@ func (w Wait) Why() string {
 	return w.Reason + ": " + w.Says
 }
 
+// Explain replaces the reasons for which nodes wait by those that causeOf returns for their verdicts, where it returns any.
+func (m *Model) Explain(causeOf func(rollout.VerdictKind) string) {
+	for i := range m.Waits {
+		if cause := causeOf(m.Waits[i].Kind); cause != "" {
+			m.Waits[i].Reason = cause
+		}
+	}
+}
+
 // waitList groups the nodes that wait for the same reason.
 type waitList []Wait
 
