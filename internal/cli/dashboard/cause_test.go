@@ -5,9 +5,12 @@ package dashboard
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/testing/fakecluster"
@@ -45,4 +48,28 @@ func TestReasonsOfNodesAfterThePolicyWasDeleted(t *testing.T) {
 	}
 	wantReasons(t, open(t, fakecluster.New(t, objects...)), "node-2",
 		"the pod is old; the rollout policy that governed the daemon set was deleted in the middle of a rollout, so no update starts")
+}
+
+// While no manager runs, the revision of a new template is not written. That is the reason why nodes wait, and not that the policy was deleted.
+func TestReasonsOfNodesBeforeAManagerHasSeenTheTemplate(t *testing.T) {
+	objects := slices.DeleteFunc(fakecluster.Roll{Name: "agent", Advanced: true, Letters: "oo"}.Objects(t), func(o runtime.Object) bool {
+		r, is := o.(*appsv1.ControllerRevision)
+		return is && r.Revision == 2
+	})
+	for _, object := range objects {
+		if r, is := object.(*appsv1.ControllerRevision); is {
+			r.Annotations = map[string]string{everynode.Committed: everynode.FormatCommitted(1, string(r.UID))}
+		}
+	}
+	policy := suspended(t, "null")
+	unstructured.RemoveNestedField(policy.Object, "spec", "suspend")
+	unstructured.RemoveNestedField(policy.Object, "status")
+	w := open(t, fakecluster.New(t, append(objects, policy)...))
+	const why = "no manager has begun this rollout yet, so no update starts"
+	wantReasons(t, w, "node-2", "the pod is old; "+why)
+	var page message
+	w.read(http.MethodGet, "/api/set"+setQuery, "", &page)
+	if next := part[head](t, page, "head").Next; !strings.Contains(next, why) {
+		t.Errorf("next: %q, want %q", next, why)
+	}
 }

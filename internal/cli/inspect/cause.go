@@ -28,8 +28,10 @@ func (m *Evaluation) Cause(kind rollout.VerdictKind) string {
 		return "the pod is old; it is not known whether a rollout policy applies to the daemon set, because the policies cannot be read"
 	case kind == rollout.WaitPolicy && len(g.Policies) == 1 && len(g.Policies[0].Rules.Problems) > 0:
 		return "the pod is old; the rollout policy of the daemon set cannot be followed, so no update starts"
-	case kind == rollout.WaitPolicy:
+	case kind == rollout.WaitPolicy && g.stalled() != "":
 		return g.stalled()
+	case kind == rollout.WaitPolicy && len(g.Policies) == 1:
+		return "the pod is old; no manager has begun this rollout yet, so no update starts" // it first writes the revision of the template, and marks the committed one
 	default:
 		return ""
 	}

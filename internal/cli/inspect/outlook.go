@@ -3,6 +3,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,7 +51,7 @@ func (m *Evaluation) Next(state State, left *int, now time.Time) string {
 
 func (m *Evaluation) outlook(state State, left *int) *outlook {
 	return &outlook{
-		state: state, set: m.Set.String(), nodes: m.Snapshot.Nodes, target: m.Snapshot.Set.Update, verdicts: m.Plan.Verdicts, left: left, paused: m.Snapshot.Set.Paused,
+		state: state, set: m.Set.String(), nodes: m.Snapshot.Nodes, target: m.Snapshot.Set.Update, verdicts: m.Plan.Verdicts, left: left, paused: m.Snapshot.Set.Paused, cause: m.Cause,
 		undo: m.History != nil && len(m.History.Revisions) > 1,
 	}
 }
@@ -98,6 +99,8 @@ type outlook struct {
 	undo, released, judged bool
 	// paused reports whether the set is paused.
 	paused bool
+	// cause is why nodes have a verdict, where that is not only its sentence; nil if it never is.
+	cause func(rollout.VerdictKind) string
 }
 
 // tally has the nodes of an outlook, by what they wait for.
@@ -208,7 +211,11 @@ func (o *outlook) action(c *tally) string {
 
 // nothing describes that most nodes wait for a user.
 func (o *outlook) nothing(c *tally) string {
-	text := fmt.Sprintf("nothing by itself, for %s: %s", NodeCount(c.held[c.most]), strings.TrimPrefix(c.most.Sentence(), "the pod is old; "))
+	why := c.most.Sentence()
+	if o.cause != nil {
+		why = cmp.Or(o.cause(c.most), why)
+	}
+	text := fmt.Sprintf("nothing by itself, for %s: %s", NodeCount(c.held[c.most]), strings.TrimPrefix(why, "the pod is old; "))
 	if byPartition(c.most) {
 		text += ", until a user removes the partition, with kubectl everynode partition " + o.set + " 0"
 	}
