@@ -133,3 +133,16 @@ func TestTheTimelineOfWaves(t *testing.T) {
 	b.accessible("a timeline")
 	b.Quiet()
 }
+
+// TestTheTimelineOfAFailedWave ends the update of a wave when it has failed: from then on it is not drawn as one that is updated.
+func TestTheTimelineOfAFailedWave(t *testing.T) {
+	b := browse(t)
+	cluster, address := imagine(t, "aoo", set)
+	governed(t, cluster, `{"name": "canary", "nodes": {"count": 2}}`, `"phase": "Failed", "wave": "canary", "failure": {"wave": "canary", "action": "Pause", "at": "2026-03-01T00:10:00Z", "message": "Wave canary failed."}, "waves": [
+		{"name": "canary", "nodes": 2, "updated": 1, "available": 0, "failed": 1, "phase": "Rolling", "rollingSince": "2026-03-01T00:00:00Z"}, {"name": "remaining", "nodes": 1, "phase": "Pending"}]`)
+	b.Does("the waves", firstSet(address), chrome.Until(`[...document.querySelectorAll(".timeline .part")].map((e) => e.className.replace("part ", "")).join() === "rolled,failed"`),
+		chrome.Until(`document.querySelector(".timeline .part.rolled").title === "canary: its nodes are updated, 2026-03-01 00:00:00 UTC to 2026-03-01 00:10:00 UTC"`),
+		chrome.Until(shows(".timeline .hint", "has failed")))
+	b.accessible("a timeline of a failed wave")
+	b.Quiet()
+}

@@ -20,7 +20,7 @@ export interface Wave {
 
 export interface Policy {
   name: string; others?: string[]; reported: boolean; phase: string; wave?: string; enforcement?: string; waves?: Wave[];
-  blocking?: { reason: string; message: string }[]; next?: { action: string; at?: string }; failure?: { message?: string };
+  blocking?: { reason: string; message: string }[]; next?: { action: string; at?: string }; failure?: { wave?: string; at?: string; message?: string };
   targetRevision?: string; committedRevision?: string; rejectedRevision?: string;
   decisions?: { approval: string; text: string }[];
 }

@@ -9,23 +9,27 @@ import { Closed, Details, Policy, seconds, wall } from "./model";
 type Spec = Details["policy"];
 
 /** Part is a part of a wave: times are in milliseconds since 1970. kind is a class of the style sheet. */
-interface Part { kind: "rolled" | "soak" | "approval" | "planned"; from: number; to: number; says: string }
+interface Part { kind: "rolled" | "soak" | "approval" | "failed" | "planned"; from: number; to: number; says: string }
 
 interface Props { policy: Policy; spec: Spec; closed?: Closed; estimate?: { plan?: Plan; at: number } }
 
 /** partsOf are the parts of a wave until now, and those that a plan foresees. */
-function partsOf(w: NonNullable<Policy["waves"]>[0], { spec, estimate }: Props, now: number): Part[] {
+function partsOf(w: NonNullable<Policy["waves"]>[0], { policy, spec, estimate }: Props, now: number): Part[] {
   const parts: Part[] = [], began = Date.parse(w.rollingSince || ""), complete = Date.parse(w.completedAt || ""), waits = Date.parse(w.waitingSince || "");
   const own = spec?.waves?.find((x) => x.name === w.name), soak = (seconds(own?.soak) || 0) * 1000;
+  const failed = policy.failure?.wave === w.name ? Date.parse(policy.failure.at || "") : NaN, until = failed || now;
   if (began) {
-    parts.push({ kind: "rolled", from: began, to: complete || now, says: "its nodes are updated" });
+    parts.push({ kind: "rolled", from: began, to: complete || Math.max(until, began), says: "its nodes are updated" });
   }
   if (complete && soak > 0) {
-    const end = w.phase === "Passed" ? Math.min(complete + soak, now) : waits || now;
+    const end = w.phase === "Passed" ? Math.min(complete + soak, now) : waits || until;
     parts.push({ kind: "soak", from: complete, to: Math.max(end, complete), says: "it soaks" });
   }
   if (waits && w.phase === "WaitingForApproval") {
     parts.push({ kind: "approval", from: waits, to: now, says: "it waits for an approval" });
+  }
+  if (failed) {
+    parts.push({ kind: "failed", from: failed, to: Math.max(failed, now), says: "it has failed" });
   }
   const planned = estimate?.plan?.policy?.waves.find((x) => x.name === w.name), end = seconds(planned?.end);
   if (estimate && planned && end !== undefined && (planned.start || planned.begun)) {
@@ -81,7 +85,7 @@ export function Timeline(p: Props) {
         </div>
       ))}
       <div class="track"><span class="name" /><span class="ends"><span>{wall(from)}</span>{now > from && now < to && <span>now {wall(now)}</span>}<span>{to === now ? "now " : ""}{wall(to)}</span></span></div>
-      <p class="hint"><span class="key rolled" /> updated <span class="key soak" /> soak <span class="key approval" /> waits for an approval{all.some((x) => x.kind === "planned") && <span> <span class="key planned" /> estimate, if approvals come at once</span>}{times.length > 0 && <span> <span class="key closed" /> no update starts</span>}</p>
+      <p class="hint"><span class="key rolled" /> updated <span class="key soak" /> soak <span class="key approval" /> waits for an approval{all.some((x) => x.kind === "failed") && <span> <span class="key failed" /> has failed</span>}{all.some((x) => x.kind === "planned") && <span> <span class="key planned" /> estimate, if approvals come at once</span>}{times.length > 0 && <span> <span class="key closed" /> no update starts</span>}</p>
     </div>
   );
 }
