@@ -68,7 +68,7 @@ export function Set({ namespace, set }: { namespace: string; set: string }) {
       <h1>{title} <Badge state={head.state} />{head.halt && <> <Badge state={head.halt} /></>}{head.policy && <> <Badge state={head.policy.phase} /></>}</h1>
       <Warnings connected={page.connected} error={page.error?.message} lost={head.lost} unread={head.unread} />
       <Summary head={head} details={details} revisions={revisions} cells={page.items.size} />
-      <Actions head={head} details={details} />
+      <Actions head={head} details={details} revisions={page.parts.revisions} />
       <Foresight head={head} details={details} cells={page.items} foreseen={foreseen} show={(f) => { replay(undefined); foresee(f); }} />
       {!replayed && <Playback head={head} live={page.items} show={showPast} />}
       <p class="unseen" role="status" data-announced>{announced}</p>

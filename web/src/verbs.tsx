@@ -5,7 +5,7 @@
 import { Fragment, h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { read, query, send } from "./api";
-import { Details, Head, Outcome } from "./model";
+import { Details, Head, Outcome, Revision } from "./model";
 
 /** Asked is a verb with its values. plan is the document to apply, as the server has sent it. */
 export interface Asked { verb: string; node?: string; arguments?: string[]; flags?: Record<string, string>; plan?: object }
@@ -147,7 +147,7 @@ function deniedFor(verb: string, rights: Record<string, string> = {}, details?: 
 }
 
 /** idleFor is why a verb would do nothing now; empty if it does something. */
-function idleFor(verb: string, head: Head): string {
+function idleFor(verb: string, head: Head, revisions?: Revision[]): string {
   const waves = head.policy?.waves || [], rejected = head.policy?.phase === "Rejected";
   switch (verb) {
     case "approve":
@@ -156,6 +156,8 @@ function idleFor(verb: string, head: Head): string {
       return rejected ? "the revision was rejected" : waves.some((w) => w.phase === "Soaking") || head.policy?.blocking?.some((b) => b.reason === nodesGone) ? "" : "no wave soaks now";
     case "reject":
       return rejected ? "the revision was rejected already" : "";
+    case "undo":
+      return revisions && revisions.every((r) => r.current) ? "there is no other revision to return to" : "";
     case "undo-to-committed": {
       const enforced = head.policy?.enforcement || "Full";
       return head.policy?.phase === "Undoing" ? "the revision is undone already"
@@ -231,11 +233,11 @@ function Disabled({ reasons }: { reasons: Map<string, string[]> }) {
   ) : null;
 }
 
-export function Actions({ head, details }: { head: Head; details?: Details }) {
+export function Actions({ head, details, revisions }: { head: Head; details?: Details; revisions?: Revision[] }) {
   const rights = useRights(head.namespace, head.set);
   const [asked, ask] = useState<Asked>();
   const verbs = offered(head, details), reasons = new Map<string, string[]>(), remedies = head.remedies || [];
-  const reasonFor = (verb: string) => deniedFor(verb, rights, details) || idleFor(verb, head);
+  const reasonFor = (verb: string) => deniedFor(verb, rights, details) || idleFor(verb, head, revisions);
   for (const verb of verbs) {
     const reason = reasonFor(verb);
     if (reason) {
