@@ -243,6 +243,8 @@ func (d *dumb) whyNot(f facts, p Pod) Detail {
 		return DetailInitImage
 	case d.s.Revisions[p.Revision].InPlace && d.s.Revisions[p.Revision].Agent && !f.Agent:
 		return DetailNoAgent
+	case d.s.Revisions[p.Revision].InPlace && d.s.Revisions[p.Revision].Agent && p.Starting && !p.Ready:
+		return DetailStarting
 	case d.s.Revisions[p.Revision].InPlace:
 		return NoDetail
 	case d.s.Revisions[p.Revision].Why != NoDetail:

@@ -139,6 +139,7 @@ func (s *source) pod(name string, revisions int) Pod {
 		Stuck:      []Detail{NoDetail, NoDetail, DetailInfeasible, DetailNotRestarted}[s.pick(4)],
 		StuckAt:    []Time{0, 0, ago(0), ago(1), ago(-4)}[s.pick(5)],
 		NoResize:   s.one(4),
+		Starting:   s.one(4),
 		Doubtful:   s.one(6),
 		Announced:  Announced{Said: s.one(2), Old: s.one(2), Revision: int32(s.pick(revisions+1) - 1)},
 	}

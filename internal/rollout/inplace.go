@@ -27,6 +27,9 @@ func (d *decision) inPlace(n *Node, p *Pod) (bool, Detail) {
 	if r.InPlace && r.Agent && !n.Agent {
 		return false, DetailNoAgent
 	}
+	if r.InPlace && r.Agent && p.Starting && !p.Ready {
+		return false, DetailStarting
+	}
 	return r.InPlace, r.Why
 }
 

@@ -246,6 +246,8 @@ type Pod struct {
 	Open bool
 	// Doubtful reports whether it is not known if an edit of ours took effect, after which the pod would serve no longer.
 	Doubtful bool
+	// Starting reports whether a container that reads labels or annotations in its environment does not run, so it is not known which it will have.
+	Starting bool
 	// NoResize reports whether the API server has refused to change the pod's resources.
 	NoResize bool
 	// Waiting are the reasons why containers do not start, Pull whether the pod waits for an image, and Restarts how often its containers were restarted, together. OtherRestarts

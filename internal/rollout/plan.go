@@ -96,6 +96,7 @@ const (
 	DetailInitImage     // the image of an init container differs, and the set does not allow to change that in place
 	DetailFieldRef      // an environment variable reads a label, annotation or resource amount that differs, and a restart of its container does not help
 	DetailNoAgent       // the same, and the node has no agent that restarts the container
+	DetailStarting      // the same, and the container does not run yet
 	DetailResources     // the resources differ, and changing them in place is not enabled
 	DetailResize        // the resources differ in a way that cannot be changed in place
 	DetailResizeRefused // the API server has refused to change the resources

@@ -345,6 +345,7 @@ func (d Detail) text() [2]string {
 		DetailInitImage:     {"init-image", "it cannot be changed in place: the image of an init container differs, which would not run before the pod is started again; the set does not allow that"},
 		DetailFieldRef:      {"field-ref", "it cannot be changed in place: an environment variable reads a label, an annotation or an amount of a resource that differs"},
 		DetailNoAgent:       {"no-agent", "it cannot be changed in place: an environment variable reads a label or an annotation that differs, and the node has no agent that restarts the container"},
+		DetailStarting:      {"starting", "it cannot be changed in place: an environment variable reads a label or an annotation that differs, and its container does not run, so it may still start with the earlier value"},
 		DetailResources:     {"resources", "it cannot be changed in place: the resources differ, and the feature InPlaceWorkloadVerticalScaling is off"},
 		DetailResize:        {"resize", "it cannot be changed in place: its resources cannot become the wanted ones while it runs"},
 		DetailResizeRefused: {"resize-refused", "it cannot be changed in place: the API server refused to change its resources"},

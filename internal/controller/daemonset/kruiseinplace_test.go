@@ -81,6 +81,34 @@ func TestALabelThatAnEnvironmentVariableReadsAndAnAgent(t *testing.T) {
 	}
 }
 
+// TestALabelChangesWhileItsReaderStarts: a kubelet that pulls an image creates the container with the labels that it knew before, and reports nothing of that. So a pod whose
+// container does not run is not changed in place; it would count as updated with the earlier value.
+func TestALabelChangesWhileItsReaderStarts(t *testing.T) {
+	a := newAdvanced(t, 1, inPlace)
+	a.agent(everynode.AgentNamespace, "n1")
+	a.gateOpen()
+	a.settle()
+	a.idle = func(*corev1.Pod) bool { return true } // it pulls
+	a.change(func(spec map[string]any) {
+		container(spec)["env"] = []any{map[string]any{"name": "E", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.labels['block']"}}}}
+	})
+	a.settle()
+	only := func() (of *corev1.Pod) {
+		for _, p := range a.pods {
+			if p.Namespace != everynode.AgentNamespace {
+				of = p
+			}
+		}
+		return of
+	}
+	pulling := only().UID
+	a.change(func(spec map[string]any) { templateLabels(spec)["block"] = "other" })
+	a.settle()
+	if p := only(); p.UID == pulling || p.Labels["block"] != "other" || !slices.Contains(a.decisions, rollout.DetailStarting) {
+		t.Errorf("labels %v on pod %s, before %s; recreated because of %v", p.Labels, p.UID, pulling, a.decisions)
+	}
+}
+
 // TestAChangeThatNeverBecomesReadyIsReported with the node that it waits for.
 func TestAChangeThatNeverBecomesReadyIsReported(t *testing.T) {
 	a := newAdvanced(t, 2, inPlace)

@@ -36,6 +36,7 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 		Evicted:    p.Annotations[everynode.PreparedFor] == everynode.PreparedForEviction,
 		Finalizers: slices.Clone(p.Finalizers),
 		Trouble:    Trouble(p),
+		Starting:   starting(p),
 	}
 	if len(p.Spec.ImagePullSecrets) > 0 {
 		f.PullSecrets = unique.Make(secretNames(p))
@@ -68,6 +69,21 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 		}
 	}
 	return f
+}
+
+// starting reports whether a container that reads labels or annotations in its environment does not run: the kubelet may be about to start it with those that it knew
+// when it began to pull the image, and no agent can stop it yet. If an agent was asked to restart it, that agent compares the environment afterwards.
+func starting(p *corev1.Pod) bool {
+	for c := range LongRunning(&p.Spec) {
+		s := statusOf(p, c.Name)
+		if s != nil && s.State.Running != nil || !slices.ContainsFunc(fieldRefs(c), isMetadata) {
+			continue
+		}
+		if _, asked := pendingRestarts(p)[c.Name]; !asked {
+			return true
+		}
+	}
+	return false
 }
 
 // secretNames are the names of the pull secrets of a pod, with commas.

@@ -212,6 +212,11 @@ func changesInit(from, to map[string]any) bool {
 	})
 }
 
+// isMetadata reports whether a field path is that of a label or an annotation.
+func isMetadata(path string) bool {
+	return strings.HasPrefix(path, "metadata.labels['") || strings.HasPrefix(path, "metadata.annotations['")
+}
+
 // fieldRefs are the field paths that the environment variables of a container read.
 func fieldRefs(c *corev1.Container) (paths []string) {
 	for _, env := range c.Env {
