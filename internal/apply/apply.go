@@ -116,14 +116,27 @@ func Denied(err error) bool {
 	return OfCreate(err) == Refused && !uncalled
 }
 
+// BeyondLimits reports whether err denies an object because a ResourceQuota or a LimitRange of its namespace does not allow so much. A webhook or a policy that says the same does
+// not count. What a pod may not become may no other pod be either.
+func BeyondLimits(err error) bool {
+	why := forbids(err)
+	return strings.HasPrefix(why, "exceeded quota: ") || limitRange.MatchString(why)
+}
+
+// limitRange matches the answers about a LimitRange; with several, there are brackets around them (plugin/pkg/admission/limitranger).
+var limitRange = regexp.MustCompile(`^\[?((minimum|maximum) \S+ usage per|\S+ max limit to request ratio per) (Pod|Container) is `)
+
 // QuotaUsedUp reports whether err denies an object because a ResourceQuota has no room for it. A webhook or a policy that says the same does not count.
-func QuotaUsedUp(err error) bool {
+func QuotaUsedUp(err error) bool { return strings.HasPrefix(forbids(err), "exceeded quota: ") }
+
+// forbids is why the API server itself forbids a write; empty if that is not its answer.
+func forbids(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Reason != metav1.StatusReasonForbidden || denied(err) {
-		return false
+		return ""
 	}
 	_, why, _ := strings.Cut(status.Status().Message, " is forbidden: ")
-	return strings.HasPrefix(why, "exceeded quota: ")
+	return why
 }
 
 // uncalledWebhook matches the answers about webhooks that did not answer, or panicked (failedAdmission).

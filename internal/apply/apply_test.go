@@ -304,6 +304,25 @@ func TestQuotaUsedUp(t *testing.T) {
 	}
 }
 
+// So is a LimitRange, alone or with several answers, with the words that a LimitRange has.
+func TestBeyondLimits(t *testing.T) {
+	for text, want := range map[string]bool{
+		"exceeded quota: q, requested: limits.cpu=63, used: limits.cpu=1, limited: limits.cpu=2":                                      true,
+		"maximum cpu usage per Container is 1, but limit is 2":                                                                        true,
+		"[minimum memory usage per Container is 64Mi, but request is 1Mi, cpu max limit to request ratio per Pod is 2, but no limit]": true,
+		"failed quota: q: must specify limits.cpu for: c":                                                                             false,
+		`User "everynode" cannot patch resource "pods/resize" in API group "" in the namespace "ns"`:                                  false,
+		"ValidatingAdmissionPolicy 'p' with binding 'b' denied request: maximum cpu usage per Container is 1":                         false,
+	} {
+		if got := BeyondLimits(apierrors.NewForbidden(pods, "a", errors.New(text))); got != want {
+			t.Errorf("%s: %t, want %t", text, got, want)
+		}
+	}
+	if BeyondLimits(nil) || BeyondLimits(errors.New(`pods "a" is forbidden: exceeded quota: q`)) {
+		t.Error("no answer is taken for that of a quota")
+	}
+}
+
 // Only an answer about the object itself counts as a denial of it.
 func TestDenied(t *testing.T) {
 	for text, c := range map[string]struct {

@@ -220,7 +220,7 @@ func (r *run) edited(ctx context.Context, i int, edit tried, err error) bool {
 	case answer == apply.Unclear:
 		refusal.before = r.e.record(edit.before)
 		r.refuse(i, answer, refusal)
-	case edit.Of == dialect.Resize:
+	case edit.Of == dialect.Resize && !apply.BeyondLimits(err):
 		r.fail(fmt.Errorf("%s: %w", what, err))
 	default:
 		r.refuse(i, answer, refusal)
@@ -270,8 +270,12 @@ func takesAway(a rollout.Action, edit dialect.Edit) bool {
 }
 
 // refusesResize reports whether an answer means that this pod's resources cannot be changed. "Not found"
-// counts too, because the subresource may not exist; if the pod is gone, the next read shows it.
+// counts too, because the subresource may not exist; if the pod is gone, the next read shows it. What the limits of
+// the namespace do not allow, they do not allow a new pod either: the old one serves until that has changed.
 func refusesResize(err error) bool {
+	if apply.BeyondLimits(err) {
+		return false
+	}
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsMethodNotSupported(err)
 }

@@ -4,6 +4,7 @@ package daemonset
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -121,6 +122,38 @@ func TestAResizeThatCannotBe(t *testing.T) {
 		}
 		if events := a.allEvents(); strings.Count(events, "FailedUpdatePodInPlace") != c.events {
 			t.Errorf("%s: events\n%s", name, events)
+		}
+	}
+}
+
+// TestAResizeBeyondTheLimitsOfTheNamespace: a quota or a LimitRange that denies the resize would deny a new pod as well. The old pod serves on, the status has the reason, and
+// the resize is made when it is allowed.
+func TestAResizeBeyondTheLimitsOfTheNamespace(t *testing.T) {
+	for _, text := range []string{"exceeded quota: q, requested: limits.cpu=63, used: limits.cpu=1, limited: limits.cpu=2", "maximum cpu usage per Container is 2, but limit is 64"} {
+		a := newResizing(t, false)
+		p := a.only()
+		a.change(func(spec map[string]any) { cpu(spec, "64") })
+		a.before = func(verb, name string) error {
+			if verb == "patch-resize" || verb == "create" {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, name, errors.New(text))
+			}
+			return nil
+		}
+		a.passEachSecond(60)
+		if len(a.pods) != 1 || a.only().UID != p.UID || a.status("numberAvailable") != 1 || len(a.wrote("delete")) > 0 {
+			t.Fatalf("%s: the pod that served is gone: %v, %v", text, a.log, a.set.Object["status"])
+		}
+		if conditions := fmt.Sprint(a.set.Object["status"].(map[string]any)["conditions"]); !strings.Contains(conditions, text[:20]) {
+			t.Errorf("%s: conditions %s", text, conditions)
+		}
+		if tries := a.count("patch-resize"); tries > 14 {
+			t.Errorf("%d tries in a minute", tries)
+		}
+		a.before = nil
+		a.passEachSecond(180)
+		a.wantPod("img:v1", p)
+		if got := a.only().Spec.Containers[0].Resources.Limits.Cpu().String(); got != "64" {
+			t.Errorf("%s: cpu %s after it is allowed", text, got)
 		}
 	}
 }
