@@ -46,7 +46,7 @@ func StuckBy(n *rollout.Node, kind rollout.VerdictKind, target int) string {
 	for i := range n.Pods {
 		p := &n.Pods[i]
 		switch word, _, more := strings.Cut(p.Trouble, ": "); {
-		case p.Revision != target || p.Deleting || p.Ready || p.Trouble == "":
+		case p.Revision != target || p.Deleting || p.Ready && p.InPlace != rollout.InPlacePatched || p.Trouble == "":
 		case p.Waiting != rollout.WaitingNone:
 			return p.Waiting.String()
 		case more && !strings.HasPrefix(word, "container ") && !strings.HasPrefix(word, "init container "):

@@ -255,7 +255,7 @@ func Reason(s *rollout.Snapshot, n *rollout.Node, kind rollout.VerdictKind) (rea
 		}
 	case kind.AwaitsPod():
 		for i := range n.Pods {
-			if p := &n.Pods[i]; p.Revision == s.Set.Update && !p.Deleting && !p.Ready && p.Trouble != "" {
+			if p := &n.Pods[i]; p.Revision == s.Set.Update && !p.Deleting && (!p.Ready || p.InPlace == rollout.InPlacePatched) && p.Trouble != "" {
 				return kind.Sentence(), p.Trouble
 			}
 		}

@@ -157,3 +157,21 @@ func TestAResizeBeyondTheLimitsOfTheNamespace(t *testing.T) {
 		}
 	}
 }
+
+// TestAResizeThatIsPutOff: the status says why it is, although the pod is ready.
+func TestAResizeThatIsPutOff(t *testing.T) {
+	a := newResizing(t, false)
+	a.idle = func(*corev1.Pod) bool { return true }
+	a.change(func(spec map[string]any) { cpu(spec, "2") })
+	a.settle()
+	p := a.only()
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+		Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred, ObservedGeneration: p.Generation, Message: "Node didn't have enough resource: cpu",
+	})
+	p.ResourceVersion = a.next()
+	a.seePod(p)
+	a.settle()
+	if conditions := fmt.Sprint(a.set.Object["status"].(map[string]any)["conditions"]); !strings.Contains(conditions, "Deferred: Node didn't have enough resource: cpu") {
+		t.Errorf("conditions %s", conditions)
+	}
+}

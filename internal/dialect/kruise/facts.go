@@ -3,6 +3,7 @@
 package kruise
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"math"
@@ -53,6 +54,7 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 			f.Stuck = rollout.DetailUnfinished
 		}
 	case rollout.InPlacePatched:
+		f.Trouble = cmp.Or(f.Trouble, resizeTrouble(p, state))
 		if infeasible(p, state) {
 			f.Stuck = rollout.DetailInfeasible
 		} else if waitsForever(p, state) {

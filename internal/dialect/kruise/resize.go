@@ -5,6 +5,7 @@ package kruise
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -232,6 +233,22 @@ func infeasible(p *corev1.Pod, state *kruise.InPlaceState) bool {
 	c := condition(p, corev1.PodResizePending)
 	return state != nil && state.UpdateResources && c != nil && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonInfeasible &&
 		(c.ObservedGeneration == 0 || c.ObservedGeneration >= p.Generation)
+}
+
+// resizeTrouble is why the node has not given a pod the wanted resources, as far as it says that; empty if it does not.
+func resizeTrouble(p *corev1.Pod, state *kruise.InPlaceState) string {
+	if state == nil || !state.UpdateResources {
+		return ""
+	}
+	for _, kind := range []corev1.PodConditionType{corev1.PodResizePending, corev1.PodResizeInProgress} {
+		c := condition(p, kind)
+		if c == nil || c.Status != corev1.ConditionTrue || c.Reason == "" || c.ObservedGeneration != 0 && c.ObservedGeneration < p.Generation {
+			continue
+		}
+		message, _, _ := strings.Cut(c.Message, ", requested: ") // the amounts that follow change with other pods of the node
+		return "the node has not changed the resources" + shown(c.Reason, message)
+	}
+	return ""
 }
 
 // resizePending reports whether an earlier change of resources has not arrived yet, which a change that supersedes it must wait for too.

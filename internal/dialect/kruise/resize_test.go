@@ -158,3 +158,32 @@ func TestAResizeThatIsSupersededIsWaitedFor(t *testing.T) {
 	p.Status.ContainerStatuses[0].Resources.Requests = quantities("200m", "64Mi")
 	inPlace(t, p, rollout.InPlaceArrived)
 }
+
+// TestWhyAResizeIsNotMade is what the node says of it, while the change is under way, and without amounts that change with other pods.
+func TestWhyAResizeIsNotMade(t *testing.T) {
+	open := func(resources string) func(p *corev1.Pod) {
+		return annotated(api.InPlaceUpdateState, `{"revision":"new","updateTimestamp":"2026-01-01T12:00:05Z","gateOpen":true,"updateResources":`+resources+`}`)
+	}
+	old, wanted := quantities("100m", "64Mi"), quantities("200m", "64Mi")
+	says := func(kind corev1.PodConditionType, reason string, generation int64) func(p *corev1.Pod) {
+		return func(p *corev1.Pod) {
+			resizing(kind, reason, generation)(p)
+			p.Status.Conditions[len(p.Status.Conditions)-1].Message = "Node didn't have enough resource: cpu, requested: 200, used: 3900, capacity: 4000"
+		}
+	}
+	const text = ": Node didn't have enough resource: cpu"
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"put off":                   {pod(gateless, open("true"), resizedPod(wanted, old), says(corev1.PodResizePending, corev1.PodReasonDeferred, 2)), "the node has not changed the resources: Deferred" + text},
+		"an error":                  {pod(gateless, open("true"), resizedPod(wanted, old), says(corev1.PodResizeInProgress, corev1.PodReasonError, 0)), "the node has not changed the resources: Error" + text},
+		"in progress":               {pod(gateless, open("true"), resizedPod(wanted, old), says(corev1.PodResizeInProgress, "", 0)), ""},
+		"of an earlier change":      {pod(gateless, open("true"), resizedPod(wanted, old), says(corev1.PodResizePending, corev1.PodReasonDeferred, 1)), ""},
+		"a resize of another party": {pod(gateless, open("false"), resizedPod(wanted, old), says(corev1.PodResizePending, corev1.PodReasonDeferred, 2)), ""},
+	} {
+		if got := kruise.Facts(c.pod).Trouble; got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
