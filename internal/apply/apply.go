@@ -116,6 +116,11 @@ func Denied(err error) bool {
 	return OfCreate(err) == Refused && !uncalled
 }
 
+// NoDryRun reports whether err says that a write cannot be tried, because a webhook has effects of its own.
+func NoDryRun(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.HasSuffix(err.Error(), " does not support dry run")
+}
+
 // BeyondLimits reports whether err denies an object because a ResourceQuota or a LimitRange of its namespace does not allow so much. A webhook or a policy that says the same does
 // not count. What a pod may not become may no other pod be either.
 func BeyondLimits(err error) bool {

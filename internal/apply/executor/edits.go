@@ -76,6 +76,9 @@ func (r *run) editPod(ctx context.Context, e sender, actions []int) {
 				r.patchSlowly(ctx, a, tried{Edit: edit, before: pod, more: k+1 < len(edits)}, e.void)
 				return
 			}
+			if edit.Of == dialect.Resize && k+1 < len(edits) && !e.Slow.takes(kind, node) && !r.tries(ctx, e, i, edits[k+1]) {
+				return
+			}
 			w := inflight.Write{Verb: inflight.Edit, UID: types.UID(a.UID), Takes: takesAway(a, edit)}
 			e.begin(&w)
 			var patched *corev1.Pod
@@ -108,6 +111,23 @@ func (r *run) editPod(ctx context.Context, e sender, actions []int) {
 			e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, r.job.Texts.Patched, r.job.Texts.PatchedText, a.Pod)
 		}
 	}
+}
+
+// tries reports whether the rest of a change may follow the new resources of a pod: a policy that denies an image is not called for them. A pod with new resources that stays at
+// its revision would keep them when the change is undone, because it counts as what is wanted then; and its containers may have been restarted for nothing. Any other answer is left
+// to the edit itself.
+func (r *run) tries(ctx context.Context, e sender, action int, edit dialect.Edit) bool {
+	a := r.job.Plan.Actions[action]
+	err := e.send(ctx, verbPatch, func() error {
+		_, err := e.Pods.Patch(ctx, PodPatch{Namespace: e.key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch, DryRun: true})
+		return err
+	})
+	if apply.OfDelete(err) != apply.Refused || apply.NoDryRun(err) {
+		return true
+	}
+	r.editTeller(a)(err)
+	r.refuse(action, apply.Refused, &Refusal{what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), err: err})
+	return false
 }
 
 // readPod is the pod of an action, at least as new as what is known of it; nil if nothing is to be edited.

@@ -61,6 +61,8 @@ type PodPatch struct {
 	Namespace, Pod string
 	Of             dialect.Subresource
 	Body           []byte
+	// DryRun reports whether the patch is only tried: the API server answers as if it took effect.
+	DryRun bool
 }
 
 // Revisions are the writes of ControllerRevisions that the controller needs.
@@ -167,6 +169,9 @@ func (l livePods) Patch(ctx context.Context, patch PodPatch) (*corev1.Pod, error
 	request := l.once(l.c.CoreV1().RESTClient().Patch(types.StrategicMergePatchType)).Namespace(patch.Namespace).Resource("pods").Name(patch.Pod)
 	if patch.Of != dialect.Whole {
 		request = request.SubResource(string(patch.Of))
+	}
+	if patch.DryRun {
+		request = request.Param("dryRun", metav1.DryRunAll)
 	}
 	patched := &corev1.Pod{}
 	err := request.Body(patch.Body).Do(ctx).Into(patched)

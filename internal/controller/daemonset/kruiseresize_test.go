@@ -175,3 +175,38 @@ func TestAResizeThatIsPutOff(t *testing.T) {
 		t.Errorf("conditions %s", conditions)
 	}
 }
+
+// TestAChangeThatIsDeniedResizesNothing: a policy for images is not called for the resources, which come first. If it denies the change, the pod keeps its resources; otherwise it
+// would keep the new ones after an undo, as a pod of the wanted revision.
+func TestAChangeThatIsDeniedResizesNothing(t *testing.T) {
+	denied := errors.New(`admission webhook "images" denied the request: not signed`)
+	for name, c := range map[string]struct {
+		answer  error
+		resizes bool
+	}{
+		"denied":                        {apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", denied), false},
+		"a webhook without dry runs":    {apierrors.NewBadRequest(`admission webhook "w" does not support dry run`), true},
+		"the answer says nothing of it": {apierrors.NewTooManyRequests("busy", 1), true},
+	} {
+		a := newResizing(t, false)
+		p := a.only()
+		a.change(func(spec map[string]any) { cpu(spec, "2"); container(spec)["image"] = "img:v2" })
+		a.fail("patch", c.answer, false)
+		if err := a.pass(); err == nil {
+			t.Fatalf("%s: a refusal has to fail the pass", name)
+		}
+		if resizes := len(a.wrote("patch-resize")) > 0; resizes != c.resizes {
+			t.Errorf("%s: resized %t", name, resizes)
+		}
+		if c.resizes {
+			continue
+		}
+		a.before = nil
+		a.change(func(spec map[string]any) { cpu(spec, "1"); container(spec)["image"] = "img:v1" })
+		a.passEachSecond(60)
+		a.wantPod("img:v1", p)
+		if got := a.only().Spec.Containers[0].Resources.Limits.Cpu().String(); got != "1" || a.status("updatedNumberScheduled") != 1 {
+			t.Errorf("%s: after the undo the pod has %s cpu: %v", name, got, a.set.Object["status"])
+		}
+	}
+}

@@ -449,6 +449,12 @@ func (f worldPods) Patch(_ context.Context, e executor.PodPatch) (*corev1.Pod, e
 	if e.Of != dialect.Whole {
 		verb += "-" + string(e.Of)
 	}
+	if e.DryRun {
+		if f.w.before == nil {
+			return f.w.pods[name], nil
+		}
+		return f.w.pods[name], f.w.before(verb, name)
+	}
 	patched := &corev1.Pod{}
 	err := f.w.write(verb, name, func() error {
 		p := f.w.pods[name]
