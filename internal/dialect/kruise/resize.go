@@ -23,7 +23,8 @@ func resizable() [2]corev1.ResourceName {
 // stripAmounts removes the changeable amounts of resources from the spec of a template, and the fields that become empty.
 func stripAmounts(spec map[string]any) {
 	items, _ := spec["containers"].([]any)
-	for _, item := range items {
+	inits, _ := spec["initContainers"].([]any)
+	for _, item := range slices.Concat(items, slices.DeleteFunc(slices.Clone(inits), notSidecar)) {
 		c, _ := item.(map[string]any)
 		resources, _ := c["resources"].(map[string]any)
 		for _, kind := range []string{"limits", "requests"} {
@@ -39,6 +40,12 @@ func stripAmounts(spec map[string]any) {
 			delete(c, "resources")
 		}
 	}
+}
+
+// notSidecar reports whether an init container of a template ends before the others start: its resources cannot be changed.
+func notSidecar(container any) bool {
+	c, _ := container.(map[string]any)
+	return c["restartPolicy"] != string(corev1.ContainerRestartPolicyAlways)
 }
 
 // podSpec is the spec of a template; what cannot be decoded was refused when it was new.
@@ -68,13 +75,12 @@ func amounts(c *corev1.Container) corev1.ResourceRequirements {
 func changedResources(from, to map[string]any) map[string]corev1.ResourceRequirements {
 	before, after := podSpec(from), podSpec(to)
 	var differ map[string]corev1.ResourceRequirements
-	for i := range after.Containers {
-		c := &after.Containers[i]
-		j := slices.IndexFunc(before.Containers, func(b corev1.Container) bool { return b.Name == c.Name })
-		if j < 0 {
+	for c := range LongRunning(after) {
+		b := longRunning(before, c.Name)
+		if b == nil {
 			continue
 		}
-		was, want := amounts(&before.Containers[j]), amounts(c)
+		was, want := amounts(b), amounts(c)
 		if covers(was, want) && covers(want, was) {
 			continue
 		}
@@ -84,6 +90,16 @@ func changedResources(from, to map[string]any) map[string]corev1.ResourceRequire
 		differ[c.Name] = want
 	}
 	return differ
+}
+
+// longRunning is the container or sidecar of that name; nil if there is none.
+func longRunning(spec *corev1.PodSpec, name string) *corev1.Container {
+	for c := range LongRunning(spec) {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
 }
 
 // covers reports whether have has the same amounts of cpu and memory as want, for each amount that want names.
@@ -110,13 +126,12 @@ func canResize(from, to map[string]any) bool {
 	if before.Resources != nil || after.Resources != nil || qualityOf(before) != qualityOf(after) {
 		return false
 	}
-	for i := range before.Containers {
-		was := amounts(&before.Containers[i])
-		j := slices.IndexFunc(after.Containers, func(c corev1.Container) bool { return c.Name == before.Containers[i].Name })
-		if j < 0 {
+	for b := range LongRunning(before) {
+		c := longRunning(after, b.Name)
+		if c == nil {
 			return false
 		}
-		want := amounts(&after.Containers[j])
+		was, want := amounts(b), amounts(c)
 		if loses(was.Limits, want.Limits) || loses(was.Requests, want.Requests) {
 			return false
 		}
@@ -175,23 +190,32 @@ func qualityOf(spec *corev1.PodSpec) corev1.PodQOSClass {
 	}
 }
 
-// resizeEdit gives containers of p the wanted amounts of cpu and memory; differs is false when they have them.
+// resizeEdit gives containers and sidecars of p the wanted amounts of cpu and memory; differs is false when they have them.
 func resizeEdit(p *corev1.Pod, wanted map[string]corev1.ResourceRequirements) (e dialect.Edit, differs bool) {
-	var containers []any
-	for i := range p.Spec.Containers {
-		c := &p.Spec.Containers[i]
-		want, ok := wanted[c.Name]
-		if !ok || covers(c.Resources, want) {
+	spec := map[string]any{}
+	for field, list := range map[string][]corev1.Container{"initContainers": p.Spec.InitContainers, "containers": p.Spec.Containers} {
+		if differ := resizing(list, wanted); len(differ) > 0 {
+			spec[field] = differ
+		}
+	}
+	if len(spec) == 0 {
+		return dialect.Edit{}, false
+	}
+	return edit(map[string]any{"metadata": map[string]any{"uid": p.UID}, "spec": spec}, dialect.Resize), true
+}
+
+// resizing are the containers of a list that get other amounts.
+func resizing(list []corev1.Container, wanted map[string]corev1.ResourceRequirements) (differ []any) {
+	for i := range list {
+		want, ok := wanted[list[i].Name]
+		if !ok || covers(list[i].Resources, want) {
 			continue
 		}
-		containers = append(containers, map[string]any{"name": c.Name, "resources": map[string]any{
+		differ = append(differ, map[string]any{"name": list[i].Name, "resources": map[string]any{
 			"limits": only(want.Limits), "requests": only(want.Requests),
 		}})
 	}
-	if len(containers) == 0 {
-		return dialect.Edit{}, false
-	}
-	return edit(map[string]any{"metadata": map[string]any{"uid": p.UID}, "spec": map[string]any{"containers": containers}}, dialect.Resize), true
+	return differ
 }
 
 // only are the amounts of what can be changed.
@@ -212,10 +236,8 @@ func resized(p *corev1.Pod) bool {
 			return false
 		}
 	}
-	for i := range p.Spec.Containers {
-		c := &p.Spec.Containers[i]
-		j := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name })
-		if j < 0 || !given(c.Resources, p.Status.ContainerStatuses[j].Resources) {
+	for c := range LongRunning(&p.Spec) {
+		if s := statusOf(p, c.Name); s == nil || !given(c.Resources, s.Resources) {
 			return false
 		}
 	}

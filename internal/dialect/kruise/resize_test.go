@@ -24,7 +24,8 @@ spec:
   - {name: b, image: b:1}`
 
 func TestInPlaceWithResize(t *testing.T) {
-	const resources = "spec.containers.0.resources."
+	const resources, sidecar = "spec.containers.0.resources.", "spec.initContainers.0.resources."
+	meshed := `{spec: {initContainers: [{name: m, image: m:1, restartPolicy: Always, resources: {requests: {memory: 1Gi}, limits: {cpu: "1"}}}], containers: [{name: a, image: a:1}]}}`
 	guaranteed := `{spec: {containers: [{name: a, image: a:1, resources: {limits: {cpu: "1", memory: 1Gi}}}]}}`
 	read := `
 metadata: {labels: {tier: one}}
@@ -60,6 +61,11 @@ spec: {containers: [{name: a, image: a:1, resources: {limits: {cpu: "1"}}, env: 
 		{"the class would be another", guaranteed, set(resources+"requests", map[string]any{"cpu": "500m"}), never},
 		{"resources of the pod", guaranteed, both(set("spec.resources", map[string]any{"limits": map[string]any{"cpu": "2"}}), set(resources+"limits.cpu", "2")), rollout.Change{Why: rollout.DetailTemplate}},
 		{"an init container", sized, set("spec.initContainers.0.resources", map[string]any{"limits": map[string]any{"cpu": "1"}}), rollout.Change{Why: rollout.DetailTemplate}},
+		{"a sidecar", meshed, set(sidecar+"limits.cpu", "2"), resize},
+		{"resources of a sidecar where there were none", sized, func(template map[string]any) {
+			set("spec.initContainers.0.restartPolicy", "Always")(template)
+		}, rollout.Change{Why: rollout.DetailTemplate}},
+		{"a limit of a sidecar less", meshed, drop(sidecar + "limits.cpu"), never},
 		{"an argument", sized, both(set(resources+"limits.cpu", "2"), set("spec.containers.0.args", []any{"-v"})), rollout.Change{Why: rollout.DetailTemplate}},
 		{"an amount that is read", sized, both(set(resources+"limits.cpu", "2"), set("spec.containers.1.env", env("a"))), rollout.Change{Why: rollout.DetailTemplate}},
 		{"an amount that was read before", reads("a"), set(resources+"limits.cpu", "2"), rollout.Change{Why: rollout.DetailFieldRef}},
@@ -186,4 +192,29 @@ func TestWhyAResizeIsNotMade(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
+}
+
+// TestASidecarIsResized in the list of init containers, and the change has arrived when the node gives the sidecar its resources.
+func TestASidecarIsResized(t *testing.T) {
+	from := decode(t, `{spec: {initContainers: [{name: m, image: m:1, restartPolicy: Always, resources: {requests: {cpu: 100m}}}], containers: [{name: a, image: a:1}]}}`)
+	to := decode(t, `{spec: {initContainers: [{name: m, image: m:1, restartPolicy: Always, resources: {requests: {cpu: 200m}}}], containers: [{name: a, image: a:1}]}}`)
+	cpu := func(amount string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}}
+	}
+	always, has := corev1.ContainerRestartPolicyAlways, cpu("100m")
+	p := pod(gateless, func(p *corev1.Pod) {
+		p.Spec.InitContainers = []corev1.Container{{Name: "m", Image: "m:1", RestartPolicy: &always, Resources: cpu("100m")}}
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "m", ContainerID: "m-1", Resources: &has, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	})
+	edits := kruise.Edits{}.Patch(p, dialect.Change{From: from, To: to, Hash: "new"}, after(1))
+	if len(edits) != 2 || edits[0].Of != dialect.Resize {
+		t.Fatalf("%d edits", len(edits))
+	}
+	p = apply(t, p, edits)
+	if got := p.Spec.InitContainers[0].Resources.Requests.Cpu().String(); got != "200m" {
+		t.Errorf("the sidecar has %s", got)
+	}
+	open(t, p, rollout.InPlacePatched)
+	has = cpu("200m")
+	open(t, p, rollout.InPlaceNone)
 }
