@@ -29,6 +29,11 @@ func InPlace(from, to map[string]any) rollout.Change {
 // withRestart is a change in place that may restart containers, too: because that is asked for, or because their environment variables read what
 // differs.
 func withRestart(c rollout.Change, from, to map[string]any) rollout.Change {
+	for key := range changed(texts(from, "annotations"), texts(to, "annotations")) {
+		if strings.HasPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix) {
+			return rollout.Change{Why: rollout.DetailTemplate} // the API server refuses to change it in a pod
+		}
+	}
 	readers, possible := readersOfChange(from, to)
 	if !possible || !canRestart(to, readers) {
 		return rollout.Change{Why: rollout.DetailFieldRef}

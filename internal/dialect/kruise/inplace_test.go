@@ -40,6 +40,7 @@ spec:
 		{"all labels and annotations removed", plain, both(drop("metadata.labels"), drop("metadata.annotations")), true, rollout.NoDetail},
 		{"an annotation added, and an image", plain, both(set("metadata.annotations.more", "x"), set("spec.containers.1.image", "b:2")), true, rollout.NoDetail},
 
+		{"the profile of AppArmor", plain, set("metadata.annotations", map[string]any{"note": "one", "container.apparmor.security.beta.kubernetes.io/a": "unconfined"}), false, rollout.DetailTemplate},
 		{"a finalizer", plain, set("metadata.finalizers", []any{"x/y"}), false, rollout.DetailTemplate},
 		{"an argument", plain, set("spec.containers.0.args", []any{"-v"}), false, rollout.DetailTemplate},
 		{"an image and an argument", plain, both(set("spec.containers.0.image", "a:2"), set("spec.containers.0.args", []any{"-v"})), false, rollout.DetailTemplate},
