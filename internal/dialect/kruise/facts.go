@@ -57,7 +57,7 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 		f.Trouble = cmp.Or(f.Trouble, resizeTrouble(p, state))
 		if infeasible(p, state) {
 			f.Stuck = rollout.DetailInfeasible
-		} else if waitsForever(p, state) {
+		} else if waitsForever(p, state) || neverStarts(p, state, since) {
 			f.Stuck = rollout.DetailRestart
 		} else if state != nil {
 			f.Patience = restartPatience(p, state)

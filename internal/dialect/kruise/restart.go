@@ -166,6 +166,29 @@ func waitsForever(p *corev1.Pod, state *kruise.InPlaceState) bool {
 	return false
 }
 
+// neverStarts is whether a change gives another image to a container that had ended before, and that its restart policy leaves so: the kubelet replaces only containers that run.
+func neverStarts(p *corev1.Pod, state *kruise.InPlaceState, since time.Time) bool {
+	if state == nil {
+		return false
+	}
+	for c := range LongRunning(&p.Spec) {
+		before, changes := state.LastContainerStatuses[c.Name]
+		s := statusOf(p, c.Name)
+		if changes && s != nil && s.ContainerID == before.ContainerID && endedForGood(c, s.State.Terminated) && s.State.Terminated.FinishedAt.Time.Before(since) {
+			return true
+		}
+	}
+	return false
+}
+
+// endedForGood is whether a container that has ended in this way is not started again.
+func endedForGood(c *corev1.Container, t *corev1.ContainerStateTerminated) bool {
+	if t == nil || c.RestartPolicy == nil || len(c.RestartPolicyRules) > 0 {
+		return false
+	}
+	return *c.RestartPolicy == corev1.ContainerRestartPolicyNever || *c.RestartPolicy == corev1.ContainerRestartPolicyOnFailure && t.ExitCode == 0
+}
+
 // restartPatience is how long it may take until the agent has stopped the containers of a pod; 0 if none of them still runs.
 func restartPatience(p *corev1.Pod, state *kruise.InPlaceState) time.Duration {
 	for name, id := range state.Restarts {
