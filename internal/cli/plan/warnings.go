@@ -18,6 +18,7 @@ import (
 	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/view"
+	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/plan"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -292,10 +293,26 @@ func (f *prediction) warnPlace() []Warning {
 	for detail := range rollout.DetailNotRestarted + 1 {
 		if nodes := byDetail[detail]; len(nodes) > 0 {
 			all = append(all, Warning{Kind: warnInPlace, Nodes: nodes,
-				Message: fmt.Sprintf("on %s the pod is recreated: %s", view.Plural(len(nodes), "node"), detail.Sentence())})
+				Message: fmt.Sprintf("on %s the pod is recreated: %s%s", view.Plural(len(nodes), "node"), detail.Sentence(), f.because(detail))})
 		}
 	}
 	return all
+}
+
+// fewFields is how many fields are named that prevent a change in place; the diff has all.
+const fewFields = 5
+
+// because names the fields of the edit that prevent a change in place.
+func (f *prediction) because(detail rollout.Detail) string {
+	fields := kruise.Fields(f.was, f.is, detail)
+	if len(fields) == 0 {
+		return ""
+	}
+	more := ""
+	if len(fields) > fewFields {
+		fields, more = fields[:fewFields], fmt.Sprintf(" and %d more", len(fields)-fewFields)
+	}
+	return ": " + strings.Join(fields, ", ") + more
 }
 
 // warnRestarts warns that containers are restarted by agents, which is assumed to work.
