@@ -298,6 +298,17 @@ func TestAPodThatDoesNotStartSaysWhy(t *testing.T) {
 	}
 }
 
+// A pod whose resources its node does not change is ready, and says why all the same.
+func TestAPodThatIsNotResizedSaysWhy(t *testing.T) {
+	const trouble = "the node has not changed the resources: Deferred: no room"
+	for phase, want := range map[rollout.InPlace]string{rollout.InPlacePatched: trouble, rollout.InPlaceNone: ""} {
+		n := rollout.Node{Pods: []rollout.Pod{{Ready: true, InPlace: phase, Trouble: trouble}}}
+		if _, says := Reason(&rollout.Snapshot{}, &n, rollout.WaitInPlace); says != want {
+			t.Errorf("%s: %q, want %q", phase, says, want)
+		}
+	}
+}
+
 func TestFramesOfManyNodes(t *testing.T) {
 	letters := strings.Repeat("u", 1400) + "x" + strings.Repeat("u", 99) + strings.Repeat("a", 20) + strings.Repeat("o", 1480)
 	var out bytes.Buffer
