@@ -127,7 +127,7 @@ func (r *run) charged(i int) bool {
 	if r.charging == nil {
 		r.charging = r.s.Charged()
 	}
-	return r.charging(i) && !r.keptOut(i)
+	return r.charging(i) && !r.keptOut(i) && (r.isReleased(i) || !r.onlyKept(i))
 }
 
 // blockedByBudget reports when idle nodes use up the budget, so that nothing goes on: no update may replace their pods. A node with a pod that is not available needs no

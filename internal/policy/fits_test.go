@@ -113,3 +113,24 @@ func TestUndoOfATemplateThatSelectsFewerNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestTemplateThatExcludesBrokenNodes: pods that do not work on nodes that the template excludes keep no wave from beginning. Before the change, they used up the budget, for no update replaced them before their wave.
+func TestTemplateThatExcludesBrokenNodes(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 2}, soak: 1m}]")
+	w.s.Set.MaxUnavailable = rollout.Quantity{Value: 1}
+	selects(w, "cdefghij")
+	for _, name := range []string{"a", "b"} {
+		w.put(name, 0, false)
+	}
+	for _, rolled := range []string{"c", "d"} {
+		w.pass(time.Second)
+		w.want(rolled, v1alpha1.PhaseRolling, "canary")
+		if len(w.last.Blocking) > 0 || keeps(w) != "ab" {
+			t.Errorf("%+v, %s keep their pods", w.last.Blocking, keeps(w))
+		}
+	}
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+	w.pass(time.Minute)
+	w.want("ab", v1alpha1.PhaseRolling, policy.Remaining)
+}

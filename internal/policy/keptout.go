@@ -15,10 +15,15 @@ func (r *run) onlyTargetFits(i int) bool {
 	return r.fits != nil && len(n.Pods) == 0 && desired(n) && r.fits[i] != rollout.MustRun
 }
 
+// onlyKept reports whether a node only keeps its pod until its wave, because the target excludes it. Its pod needs not be available: a change that excludes the nodes on which pods do not work could not begin otherwise.
+func (r *run) onlyKept(i int) bool {
+	return r.fits != nil && !r.undoing && r.targetFits[i] == rollout.MustLeave && r.s.Nodes[i].Fit == rollout.MayStay
+}
+
 // unfit names these nodes; nil for none.
 func (r *run) unfit() (all []bool) {
 	for i := range r.s.Nodes {
-		if r.onlyTargetFits(i) {
+		if r.onlyTargetFits(i) || r.onlyKept(i) {
 			if all == nil {
 				all = make([]bool, len(r.s.Nodes))
 			}

@@ -26,11 +26,14 @@ type budgetUsage struct {
 // charge returns whether a node uses a slot of the update budget and adds it to the usage. A node that must not run the pod,
 // or is gone, is never charged: nothing that happens there affects a node that should run the pod.
 func (d *decision) charge(t *nodeContext) bool {
-	if !d.usable || d.in.Set.Strategy != RollingUpdate || !d.counts(t) || t.hold == WaitProgressive || d.keptOut(t) {
+	if !d.usable || d.in.Set.Strategy != RollingUpdate || !d.counts(t) || t.hold == WaitProgressive {
 		return false
 	}
 	if t.node.Fit.known() && t.live() <= 2 && d.serves(&t.podCounts) {
 		d.usage.available++
+	}
+	if d.unfit(t) {
+		return false
 	}
 	flying := t.running == 0 || t.wanted > 0 && !t.ready || t.changing || t.node.Unanswered
 	charged := d.overdrawn(t)

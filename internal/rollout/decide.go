@@ -179,7 +179,7 @@ func (d *decision) createObstacle(t *nodeContext) VerdictKind {
 	switch {
 	case t.hold == WaitProgressive:
 		return WaitProgressive
-	case d.keptOut(t):
+	case d.unfit(t):
 		return t.hold
 	case t.node.Blocked != "":
 		return Blocked

@@ -9,8 +9,8 @@ type Gate struct {
 	Holds []VerdictKind
 	// Joining is the index of the revision that a held node gets when it has no pod, and nothing is known of an earlier one; NoRevision for the wanted one.
 	Joining int
-	// Unfit contains for each node of the Snapshot whether only pods of the wanted revision may run there: while it is held and has no pod, it gets none, and uses up no budget. A node
-	// beyond its end may have others.
+	// Unfit contains for each node of the Snapshot whether pods of the wanted revision may run there and no others, or, if it has the Fit MayStay, others and none of that: while it is held, it
+	// uses up no budget, and gets no first pod. A node beyond its end is none of these.
 	Unfit []bool
 	// InFlight is the number of nodes in the middle of their update below which another update may start; negative for no limit.
 	InFlight int
@@ -88,10 +88,10 @@ func (d *decision) absent(i int) bool {
 	return g != nil && i < len(g.Absent) && g.Absent[i]
 }
 
-// keptOut reports whether a node without a pod waits for the policy because the pod that it would get before could not run there.
-func (d *decision) keptOut(t *nodeContext) bool {
+// unfit reports whether a node waits for the policy without a pod, because the one that it would get before could not run there, or with one that it only keeps until then.
+func (d *decision) unfit(t *nodeContext) bool {
 	g := d.in.Gate
-	return g != nil && t.index < len(g.Unfit) && g.Unfit[t.index] && t.seen == 0 && t.hold != notHeld && d.successor(t) != d.in.Set.Update
+	return g != nil && t.index < len(g.Unfit) && g.Unfit[t.index] && t.hold != notHeld && (t.node.Fit == MayStay || t.seen == 0 && d.successor(t) != d.in.Set.Update)
 }
 
 // paced reports whether the policy lets no further update start in this plan, on a node that is in flight already or not.

@@ -29,3 +29,23 @@ func TestUnfitNodes(t *testing.T) {
 		s.Gate.Holds[0] = WaitWave
 	}
 }
+
+// TestUnfitNodesThatKeepTheirPod: while such a node is held, it uses up no budget, although its pod is not available. When it is released, the pod leaves.
+func TestUnfitNodesThatKeepTheirPod(t *testing.T) {
+	play := &player{}
+	if _, err := play.do("world", []string{"node a stay v1:unready", "node b must v1:ready", "node c must v1:ready", "gate joining=v1 a=wait-wave c=wait-wave"}); err != nil {
+		t.Fatal(err)
+	}
+	s := play.w.State
+	if p := Decide(s); len(p.Actions) != 0 || !p.Verdicts[0].Charged {
+		t.Errorf("%+v", p.Actions)
+	}
+	s.Gate.Unfit = []bool{true}
+	if p := Decide(s); len(p.Actions) != 1 || p.Actions[0].Kind != Delete || p.Actions[0].Node != 1 || p.Verdicts[0] != (Verdict{Kind: WaitWave}) {
+		t.Errorf("%+v, %+v", p.Actions, p.Verdicts)
+	}
+	s.Gate.Holds[0] = notHeld
+	if p := Decide(s); len(p.Actions) != 1 || p.Actions[0].Kind != Delete || p.Actions[0].Node != 0 {
+		t.Errorf("%+v", p.Actions)
+	}
+}
