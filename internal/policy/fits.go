@@ -65,13 +65,19 @@ func (r *run) fitCommitted(s *rollout.Snapshot) {
 		return
 	}
 	s.Nodes, r.out.Fits = slices.Clone(s.Nodes), make([]rollout.Fit, len(s.Nodes))
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		if n.Fit = r.fits[i]; n.Fit == rollout.MustLeave && r.targetFits[i] != rollout.MustLeave {
-			n.Fit = rollout.MayStay
+	for i, fit := range r.fits {
+		if fit == rollout.MustLeave && r.targetFits[i] != rollout.MustLeave {
+			fit = rollout.MayStay
 		}
-		r.out.Fits[i] = n.Fit
+		r.out.Fits[i] = fit
+		refit(s, i, fit)
 	}
+}
+
+// refit gives a node of a Snapshot another fit. Where only the target may run, its pods are removed also by a set that updates no nodes that only keep their pod.
+func refit(s *rollout.Snapshot, i int, fit rollout.Fit) {
+	n := &s.Nodes[i]
+	n.Emptied, n.Fit = fit > n.Fit && hasTarget(s, n), fit
 }
 
 // Enter applies the result to the Snapshot. change says how a pod of the revision with the first index becomes one of the second in place; it is nil
@@ -82,7 +88,7 @@ func (r *Result) Enter(s *rollout.Snapshot, change func(from, to int) rollout.Ch
 		s.Nodes = slices.Clone(s.Nodes)
 	}
 	for i, fit := range r.Fits {
-		s.Nodes[i].Fit = fit
+		refit(s, i, fit)
 	}
 	tighten(s, r.MaxUnavailable)
 	if r.Wanted < 0 {

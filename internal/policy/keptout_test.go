@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -77,4 +78,36 @@ func TestTemplateThatSelectsMoreZones(t *testing.T) {
 	}
 	w.pass(0)
 	w.want("abcdefg", v1alpha1.PhaseRolling, "remaining")
+}
+
+// TestUndoOfATemplateThatSelectsMoreNodes: a node where only the revision that has failed may run ends without a pod. Before the change, it kept that pod if the set updates no nodes that only keep theirs, as an Advanced
+// DaemonSet, and the undo ended all the same.
+func TestUndoOfATemplateThatSelectsMoreNodes(t *testing.T) {
+	for name, fit := range map[string]rollout.Fit{"a taint": rollout.MayStay, "a selector": rollout.MustLeave} {
+		for _, eligibleOnly := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, eligibleOnly), func(t *testing.T) {
+				w := newWorld(t, "{waves: [{name: canary, nodes: {selector: {matchLabels: {zone: one}}}, soak: 1h}], failure: {maxRestarts: 0, action: Undo}}")
+				w.s.Set.EligibleOnly = eligibleOnly
+				w.labels["j"] = map[string]string{"zone": "one"}
+				tolerates(w, "ij", fit)
+				w.pass(0)
+				w.want("j", v1alpha1.PhaseRolling, "canary")
+				w.pass(time.Second) // its pod is available
+				w.node("j").Pods[0].Restarts = 1
+				w.pass(time.Second)
+				w.pass(time.Second)
+				if w.last.Phase != v1alpha1.PhaseUndoing {
+					t.Fatal(w.last.Phase, w.last.Blocking)
+				}
+				s := w.s
+				w.out.Enter(&s, nil)
+				if p := rollout.Decide(s); len(p.Actions) != 1 || p.Actions[0].Kind != rollout.Delete || s.Nodes[p.Actions[0].Node].Name != "j" {
+					t.Fatalf("%+v", p.Actions)
+				}
+				w.node("j").Pods, w.node("j").Last = nil, 0
+				w.pass(time.Second)
+				w.want("", v1alpha1.PhaseFailed, "canary")
+			})
+		}
+	}
 }

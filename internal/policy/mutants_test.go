@@ -24,6 +24,7 @@ func mutants() []mutant {
 		{"nodes return to the committed revision only where the template selects them", "fits.go", "n.Fit = r.fits[i]; n.Fit", "n.Fit = r.targetFits[i]; n.Fit"},
 		{"nodes that only the template selects get a pod that cannot run there", "decide.go", "r.holds, r.joining, r.unfit()", "r.holds, r.joining, nil"},
 		{"nodes that only the template selects use up the budget", "budget.go", "return r.charging(i) && !r.keptOut(i)", "return r.charging(i)"},
+		{"an undo leaves pods of the failed revision where only that may run", "fits.go", "= fit > n.Fit && hasTarget(s, n), fit", "= fit > n.Fit && s == nil, fit"},
 		{"pods of nodes that the template excludes use up the budget", "keptout.go", "r.onlyTargetFits(i) || r.onlyKept(i) {", "r.onlyTargetFits(i) {"},
 		{"pods of nodes that the template excludes block the wave", "budget.go", " && (r.isReleased(i) || !r.onlyKept(i))", ""},
 		{"for another manager, nodes that only the template selects hold other zones", "fits.go", "n.Last = rollout.NoRevision // another", "_ = n // another"},

@@ -140,5 +140,6 @@ func (r *run) returnedText(to string) string {
 
 // onlyKeeps reports whether a node only may keep its old pod, and the set updates no such node.
 func (r *run) onlyKeeps(i int) bool {
-	return r.s.Set.EligibleOnly && r.s.Nodes[i].Fit == rollout.MayStay && !r.s.Nodes[i].Gone
+	n := &r.s.Nodes[i]
+	return r.s.Set.EligibleOnly && n.Fit == rollout.MayStay && !n.Emptied && !n.Gone
 }

@@ -133,7 +133,9 @@ func (d *decision) progressOf(n *Node) (begun, old bool) {
 }
 
 // keepsOnly reports whether a node only may keep its pod, and the set updates no such node.
-func (d *decision) keepsOnly(n *Node) bool { return n.Fit == MayStay && d.in.Set.EligibleOnly }
+func (d *decision) keepsOnly(n *Node) bool {
+	return n.Fit == MayStay && d.in.Set.EligibleOnly && !n.Emptied
+}
 
 // firstLimit returns the first limit of the set that prevents the update of a node.
 func (d *decision) firstLimit(n *Node) VerdictKind {

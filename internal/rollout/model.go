@@ -184,6 +184,8 @@ type Node struct {
 	Gone bool
 	// Selected reports whether the set's selector of nodes matches; it is looked at only when the set is Selective.
 	Selected bool
+	// Emptied lets an update remove the pod of a node that may only keep it also with EligibleOnly: an undo leaves none of the revision that has failed where only that one may run.
+	Emptied bool
 	// Agent reports whether an agent that restarts containers works on the node; it is looked at only for a Change with Agent.
 	Agent bool
 	// Unanswered reports whether it is not known if a create for this node took effect, or a delete: there may be one live pod more than Pods holds.
