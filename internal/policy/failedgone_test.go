@@ -76,3 +76,18 @@ func TestANodeThatIsBackIsJudgedAgain(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestAPercentageCountsFailedNodesThatAreGone: one node of four may fail, also when it is gone and three are left.
+func TestAPercentageCountsFailedNodesThatAreGone(t *testing.T) {
+	w := newWorld(t, "{waves: [{name: canary, nodes: {count: 4}}], failure: {maxRestarts: 3, maxFailedNodes: 25%, action: Undo}}")
+	w.s.Set.MaxUnavailable = rollout.Quantity{Value: 2}
+	w.pass(0)
+	w.want("ab", v1alpha1.PhaseRolling, "canary")
+	w.failOn("a")
+	w.pass(time.Second)
+	w.vanish("a")
+	w.pass(time.Second)
+	if got := w.wave("canary"); got.Failed != 1 || w.last.Phase != v1alpha1.PhaseRolling {
+		t.Errorf("%+v, %s", got, w.last.Phase)
+	}
+}

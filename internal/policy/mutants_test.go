@@ -28,6 +28,7 @@ func mutants() []mutant {
 		{"pods of nodes that the template excludes use up the budget", "keptout.go", "r.onlyTargetFits(i) || r.onlyKept(i) {", "r.onlyTargetFits(i) {"},
 		{"pods of nodes that the template excludes block the wave", "budget.go", " && (r.isReleased(i) || !r.onlyKept(i))", ""},
 		{"for another manager, nodes that only the template selects hold other zones", "fits.go", "n.Last = rollout.NoRevision // another", "_ = n // another"},
+		{"a percentage is that of the nodes without those that have failed and are gone", "roll.go", "r.waves[k].down = r.waves[k].failed\n", ""},
 		{"a node that has failed and is gone counts no more", "failure.go", "st.FailedNodes = r.failedGone(k)\n", "st.FailedNodes = nil\n"},
 		{"a node that goes down before its new pod does not count in the pace", "decide.go", "max(g.InFlight-r.downWithout(), 0)", "max(g.InFlight, min(r.downWithout(), 0))"},
 		{"a node that goes down before its new pod counts in the pace for ever", "pace.go", "n.Fit != r.s.Nodes[i].Fit && !r.isLeftOut(i) {", "n.Fit != r.s.Nodes[i].Fit {"},
