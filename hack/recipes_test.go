@@ -387,7 +387,7 @@ func dialectExceptions() exceptions {
 		"a verb that replaces the other project":       {"internal/cli/adopt/adopt.go", "internal/cli/adopt/conditions.go", "internal/cli/adopt/definitions.go", "internal/cli/adopt/openyurt.go"},
 		"a rollout policy, and not the dialect policy": {"internal/cli/explain/policy.go", "internal/cli/plan/plan.go", "internal/cli/policies/init.go"},
 		"ads/NAME, and what is shown of such pods":     {"internal/cli/inspect/inspect.go", "internal/cli/resolver/reference.go", "internal/cli/resolver/set.go"},
-		"a verb for pods that are changed in place":    {"internal/cli/edit/restart.go"},
+		"pods that are changed in place":               {"internal/cli/edit/restart.go", "internal/cli/plan/warnings.go"},
 		"a note that OpenYurt's annotations count not": {"internal/cli/installed/installed.go"},
 		"a plane has the webhooks and the node API of one dialect, and Kubernetes' own controller in the place of another": {
 			"localplane/demo/story.go", "localplane/internal/component/commands.go", "localplane/options.go", "localplane/start.go",
