@@ -225,7 +225,6 @@ type state struct {
 	batch     int
 	batchOf   int64
 	governed  governed
-	places    policyinput.Places
 	durations durations
 	pulls     pullState
 	// refused is the last change of the template, if it was refused.

@@ -74,6 +74,8 @@ type governed struct {
 	watch *policy.Watch
 	// memory is what that decision has passed on.
 	memory *policy.Memory
+	// places remembers where pods of the committed revision may run.
+	places policyinput.Places
 }
 
 // Selected returns the sets that a policy applies to.
@@ -169,7 +171,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 		Policies: p.rules.Policies, Unread: p.rules.Unread, Approvals: p.rules.Approvals, Unstored: p.rules.Unstored, Neighbours: p.turn.neighbours,
 		OpenYurt: p.stoodBack && p.w.Plain != nil && p.w.Set.Strategy != p.w.Plain.Strategy, Watch: p.state.governed.watch,
 		Stored: p.rules.Stored, Answers: p.answers(), Measuring: policy.MeasuredHere, Template: p.template(),
-		ScheduledAlike: policyinput.ScheduledAlike(h), Fits: p.state.places.Fits(p.w, h, func() []clustercache.Node { return p.c.Index.NodesOf(s.Nodes) }),
+		ScheduledAlike: policyinput.ScheduledAlike(h), Fits: p.state.governed.places.Fits(p.w, h, func() []clustercache.Node { return p.c.Index.NodesOf(s.Nodes) }),
 	}
 	p.turn.in = in
 	g := &p.state.governed

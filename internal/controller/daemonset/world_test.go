@@ -24,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -484,18 +483,6 @@ func (f worldPods) Patch(_ context.Context, e executor.PodPatch) (*corev1.Pod, e
 		return nil
 	})
 	return patched.DeepCopy(), err
-}
-
-func strategic[T any](from *T, patch []byte, to *T) error {
-	original, err := json.Marshal(from)
-	if err != nil {
-		return err
-	}
-	merged, err := strategicpatch.StrategicMergePatch(original, patch, from)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(merged, to)
 }
 
 func (w *world) status(field string) int64 {

@@ -183,3 +183,15 @@ func later(a, b string) bool {
 	c, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || c > 0
 }
+
+func strategic[T any](from *T, patch []byte, to *T) error {
+	original, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	merged, err := strategicpatch.StrategicMergePatch(original, patch, from)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(merged, to)
+}
