@@ -21,7 +21,7 @@ type mutant struct{ name, file, text, mistake string }
 func mutants() []mutant {
 	return []mutant{
 		{"nodes that only the template excludes lose their pods at once", "fits.go", "&& r.hasOnlyOthers(n) {", "&& r.hasOnlyOthers(n) && r.p != nil {"},
-		{"nodes return to the committed revision only where the template selects them", "fits.go", "n.Fit = r.fits[i]; n.Fit", "n.Fit = r.targetFits[i]; n.Fit"},
+		{"nodes return to the committed revision only where the template selects them", "fits.go", "for i, fit := range r.fits {", "for i, fit := range r.targetFits {"},
 		{"nodes that only the template selects get a pod that cannot run there", "decide.go", "r.holds, r.joining, r.unfit()", "r.holds, r.joining, nil"},
 		{"nodes that only the template selects use up the budget", "budget.go", "return r.charging(i) && !r.keptOut(i)", "return r.charging(i)"},
 		{"an undo leaves pods of the failed revision where only that may run", "fits.go", "= fit > n.Fit && hasTarget(s, n), fit", "= fit > n.Fit && s == nil, fit"},
