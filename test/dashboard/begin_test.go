@@ -15,6 +15,7 @@ import (
 // served runs the dashboard for an imaginary cluster, and returns its URL when it watches pods.
 func served(t *testing.T, cluster *fakecluster.Cluster) string {
 	t.Helper()
+	cluster.HonourDryRun(t) // a plan changes nothing
 	watched := cluster.Watched("pods")
 	address := serve(t.Context(), t, cluster)
 	<-watched
