@@ -22,6 +22,9 @@ func (r *run) onlyKept(i int) bool {
 
 // unfit names these nodes; nil for none.
 func (r *run) unfit() (all []bool) {
+	if r.fits == nil {
+		return nil
+	}
 	for i := range r.s.Nodes {
 		if r.onlyTargetFits(i) || r.onlyKept(i) {
 			if all == nil {
