@@ -16,6 +16,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -82,15 +83,26 @@ type Controller struct {
 	nodes map[string]*corev1.Node
 	// ready has the nodes with a ready pod of each set that asks and for which was decided.
 	ready map[clustercache.Key]map[string]bool
+	// asked is what each of these sets asked for when it was decided for last.
+	asked map[clustercache.Key]request
 	// since is when a node with a hold was first seen in use. It is lost with the process: the hold then stays for longer, by the same time at most.
 	since map[string]time.Time
 	// put is when a node was held last, until this controller releases it.
 	put map[string]time.Time
 }
 
+// request is what a set asks for: where its pods run, and for how long other pods wait for one at most.
+type request struct {
+	placement *placement.Rules
+	atMost    time.Duration
+}
+
 // New returns a Controller.
 func New(o Options) *Controller {
-	c := &Controller{Options: o, nodes: map[string]*corev1.Node{}, ready: map[clustercache.Key]map[string]bool{}, since: map[string]time.Time{}, put: map[string]time.Time{}}
+	c := &Controller{
+		Options: o, nodes: map[string]*corev1.Node{}, ready: map[clustercache.Key]map[string]bool{}, asked: map[clustercache.Key]request{},
+		since: map[string]time.Time{}, put: map[string]time.Time{},
+	}
 	c.loop = loop.New("nodehold", o.Clock, c.Reconcile)
 	c.enqueue = c.loop.Enqueue
 	return c
@@ -113,15 +125,24 @@ func (c *Controller) NodeChanged(now, before *corev1.Node) {
 		return
 	}
 	c.nodes[now.Name] = now
-	if before != nil && now.UID == before.UID && inUse(now) == inUse(before) && held(now) == held(before) {
+	same := before != nil && now.UID == before.UID && inUse(now) == inUse(before) && held(now) == held(before)
+	if same && (inUse(now) && !held(now) || samePlace(now, before)) {
 		return // kubelets write the status of their nodes often
 	}
 	c.enqueue(now.Name)
 }
 
+// samePlace reports whether the same sets run on a node as before.
+func samePlace(now, before *corev1.Node) bool {
+	return maps.Equal(now.Labels, before.Labels) && slices.EqualFunc(now.Spec.Taints, before.Spec.Taints, func(a, b corev1.Taint) bool {
+		return a.MatchTaint(&b) && a.Value == b.Value
+	})
+}
+
 // Decided receives the Snapshot of a decision; it does not keep it.
 func (c *Controller) Decided(key clustercache.Key, s *rollout.Snapshot) {
-	if _, asks := c.asks(key); !asks {
+	w, asks := c.asks(key)
+	if !asks {
 		c.Forgotten(key)
 		return
 	}
@@ -131,7 +152,11 @@ func (c *Controller) Decided(key clustercache.Key, s *rollout.Snapshot) {
 	if !known {
 		ready = map[string]bool{}
 		c.ready[key] = ready
+	}
+	if last := c.asked[key]; !known || last.atMost != w.ComeBackFirst || !last.placement.Same(w.Placement) {
+		c.asked[key] = request{w.Placement, w.ComeBackFirst}
 		c.enqueueAll()
+		known = false // each node gets a pass already
 	}
 	serving := 0
 	for i := range s.Nodes {
@@ -174,6 +199,7 @@ func (c *Controller) Forgotten(key clustercache.Key) {
 		return
 	}
 	delete(c.ready, key)
+	delete(c.asked, key)
 	c.enqueueAll()
 }
 
