@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -63,22 +64,33 @@ func (s *Snapshot) CountUpdated(revision int) int {
 // progressDeadlineSeconds that a Deployment has by default.
 const StallAfter = 10 * time.Minute
 
-// StallsAt returns when a pod in trouble has not been ready for StallAfter, and whether it is in trouble at
-// all. A pod without the condition Ready has not been ready since it was created.
-func (p *Pod) StallsAt() (at Time, stalls bool) {
-	since := p.ReadySince
-	if since == 0 {
-		since = p.Created
+// LateAt returns when a pod has been terminating, or not ready, for StallAfter; 0 if it is neither, or that is not known. A pod without the condition
+// Ready has not been ready since it was created.
+func (p *Pod) LateAt() Time {
+	since := cmp.Or(p.ReadySince, p.Created)
+	switch {
+	case p.Deleting:
+		since = p.DeletedAt
+	case p.Ready:
+		return 0
 	}
-	return since.Add(StallAfter), p.Trouble != "" && !p.Ready && since != 0
+	if since == 0 {
+		return 0
+	}
+	return since.Add(StallAfter)
 }
 
-// StallsNext returns when the next pod in trouble has been in trouble for StallAfter; 0 for never. No event
-// reports this, and no decision depends on it, but the status may.
+// StallsAt returns when a pod in trouble has not been ready for StallAfter, and whether it is in trouble at all.
+func (p *Pod) StallsAt() (at Time, stalls bool) {
+	at = p.LateAt()
+	return at, at != 0 && p.Trouble != "" && !p.Deleting
+}
+
+// StallsNext returns when the next pod is late; 0 for never. No event reports this, and no decision depends on it, but the status may.
 func (s *Snapshot) StallsNext() (next Time) {
 	for i := range s.Nodes {
 		for k := range s.Nodes[i].Pods {
-			if at, stalls := s.Nodes[i].Pods[k].StallsAt(); stalls && at > s.Now && (next == 0 || at < next) {
+			if at := s.Nodes[i].Pods[k].LateAt(); at > s.Now && (next == 0 || at < next) {
 				next = at
 			}
 		}

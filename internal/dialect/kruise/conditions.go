@@ -145,7 +145,7 @@ const (
 	held                   // the specification keeps the node back
 	failing                // the pod fails repeatedly, or its status shows why it does not start
 	blocked                // a write was refused or got no clear answer
-	away                   // what the node waits for can come only when the node is ready again
+	away                   // what the node waits for can come only when the node is ready again, or has not come for ten minutes
 	stageCount
 )
 
@@ -186,7 +186,7 @@ func survey(snapshot *rollout.Snapshot, plan *rollout.Plan) stages {
 		switch {
 		case trouble != "":
 			reached = failing
-		case v.Kind.Cause() == rollout.CauseProgress && !snapshot.Nodes[i].Ready:
+		case v.Kind.Cause() == rollout.CauseProgress && (!snapshot.Nodes[i].Ready || lateAt(snapshot, i, v.Kind)):
 			reached = away
 		}
 		at := &s[reached]
@@ -215,12 +215,25 @@ func troubleAt(snapshot *rollout.Snapshot, node int, kind rollout.VerdictKind) s
 	}
 	for i := range snapshot.Nodes[node].Pods {
 		p := &snapshot.Nodes[node].Pods[i]
-		awaited := p.Revision == snapshot.Set.Update || p.InPlace == rollout.InPlacePatched
-		if awaited && !p.Deleting && p.Trouble != "" {
+		if awaited(snapshot, p) && p.Trouble != "" {
 			return p.Trouble
 		}
 	}
 	return ""
+}
+
+// awaited reports whether a pod is one that its node waits for.
+func awaited(snapshot *rollout.Snapshot, p *rollout.Pod) bool {
+	return !p.Deleting && (p.Revision == snapshot.Set.Update || p.InPlace == rollout.InPlacePatched)
+}
+
+// lateAt reports whether the pod that a node waits for, or whose end it waits for, is late.
+func lateAt(snapshot *rollout.Snapshot, node int, kind rollout.VerdictKind) bool {
+	return slices.ContainsFunc(snapshot.Nodes[node].Pods, func(p rollout.Pod) bool {
+		waitsFor := kind == rollout.WaitTerminating && p.Deleting || kind.AwaitsPod() && awaited(snapshot, &p)
+		at := p.LateAt()
+		return waitsFor && at != 0 && at <= snapshot.Now
+	})
 }
 
 // first returns how many nodes are at a stage, and names the first of them.

@@ -175,6 +175,53 @@ func TestNodesThatAreDownHideNoFailure(t *testing.T) {
 	}
 }
 
+// TestPodsThatNeverEndOrStartHideNoFailure: a pod that terminates for ever, or runs and never becomes ready, does not continue after ten minutes. It alone stalls nothing.
+func TestPodsThatNeverEndOrStartHideNoFailure(t *testing.T) {
+	const late = int(rollout.StallAfter / 1e9)
+	seen := func(now int, kind rollout.VerdictKind, pod rollout.Pod, other rollout.VerdictKind) kruise.Observation {
+		o := world(other, kind, rollout.WaitBudget)
+		o.Now, o.Snapshot.Now = at(now), rollout.Time(at(now).UnixNano())
+		o.Snapshot.Nodes[0].Pods = []rollout.Pod{{Trouble: "container a: ErrImagePull", ReadySince: rollout.Time(at(0).UnixNano())}}
+		o.Snapshot.Nodes[1].Pods = []rollout.Pod{pod}
+		return o
+	}
+	began := rollout.Time(at(1).UnixNano())
+	for name, c := range map[string]struct {
+		kind rollout.VerdictKind
+		pod  rollout.Pod
+	}{
+		"terminates":       {rollout.WaitTerminating, rollout.Pod{Deleting: true, DeletedAt: began, Ready: true}},
+		"is not ready":     {rollout.WaitAvailable, rollout.Pod{ReadySince: began}},
+		"has no status":    {rollout.WaitAvailable, rollout.Pod{Created: began}},
+		"changes for long": {rollout.WaitInPlace, rollout.Pod{InPlace: rollout.InPlacePatched, ReadySince: began}},
+	} {
+		for other, reason := range map[rollout.VerdictKind]string{rollout.WaitAvailable: "PodsFailing", rollout.WaitBackoff: "PodsFailing", rollout.Blocked: "Blocked"} {
+			first := kruise.Conditions(nil, seen(1, c.kind, c.pod, other))
+			if got := healthOf(t, first); got != "Reconciling InProgress" {
+				t.Errorf("%s, and a pod %s, at first: %q", other, name, got)
+			}
+			if got := healthOf(t, kruise.Conditions(first, seen(late, c.kind, c.pod, other))); got != "Reconciling InProgress" {
+				t.Errorf("%s, and a pod %s, a second before: %q", other, name, got)
+			}
+			last := seen(1+late, c.kind, c.pod, other)
+			if got := healthOf(t, kruise.Conditions(first, last)); got != "Stalled "+reason {
+				t.Errorf("%s, and a pod %s, ten minutes later: %q", other, name, got)
+			}
+			last.Snapshot.Now, last.Snapshot.Nodes[0].Pods = began, nil
+			if next := last.Snapshot.StallsNext(); next != rollout.Time(at(1+late).UnixNano()) {
+				t.Errorf("a pod %s: the set is looked at again at %d", name, next)
+			}
+		}
+		if got := healthOf(t, kruise.Conditions(nil, seen(24*3600, c.kind, c.pod, rollout.UpToDate))); got != "Reconciling InProgress" {
+			t.Errorf("only a pod %s: %q", name, got)
+		}
+	}
+	old := seen(1+late, rollout.WaitAvailable, rollout.Pod{ReadySince: began, Revision: 1}, rollout.WaitBackoff)
+	if got := healthOf(t, kruise.Conditions(nil, old)); got != "Reconciling InProgress" {
+		t.Errorf("an old pod that is not ready, and a new one that is to come: %q", got)
+	}
+}
+
 // TestAnOldWarningStallsNothing: a set that has been Degraded for a day, because of an annotation that has no effect, also has ten minutes when a write is refused.
 func TestAnOldWarningStallsNothing(t *testing.T) {
 	const day, late = 24 * 3600, int(rollout.StallAfter / 1e9)
