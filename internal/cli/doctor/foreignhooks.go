@@ -5,11 +5,14 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"everynode.dev/everynode/api/everynode"
@@ -23,6 +26,7 @@ type hook struct {
 	failurePolicy                 *admissionv1.FailurePolicyType
 	client                        admissionv1.WebhookClientConfig
 	rules                         []admissionv1.RuleWithOperations
+	namespaces                    *metav1.LabelSelector
 }
 
 // needed are the objects that an installation and every rollout create.
@@ -65,6 +69,9 @@ func (p *installation) foreignHook(ctx context.Context, h *hook) Finding {
 		switch {
 		case unread != nil:
 			return *unread
+		case !ready && !p.asked(ctx, h):
+			return warning("start the pods of that Service before a rollout in these namespaces",
+				"%s is not answered: the Service %s/%s has no ready pod, so the API server may refuse all %s in the namespaces that it selects, which are not Everynode's", of, service.Namespace, service.Name, about)
 		case !ready:
 			return failed(fmt.Sprintf("start the pods of that Service, or, if the project is not installed any more, kubectl delete %s %s", h.resource, h.configuration),
 				"%s is not answered: the Service %s/%s has no ready pod, so the API server may refuse all %s", of, service.Namespace, service.Name, about)
@@ -77,7 +84,22 @@ func (p *installation) foreignHook(ctx context.Context, h *hook) Finding {
 	return Finding{Result: OK}
 }
 
-// sees reports whether the webhook may be asked when such an object is created. Its selectors and conditions are not evaluated.
+// asked reports whether the webhook selects a namespace of the installation. One that does not exist yet, or cannot be read, has the label with its name.
+func (p *installation) asked(ctx context.Context, h *hook) bool {
+	selector, err := metav1.LabelSelectorAsSelector(h.namespaces)
+	if err != nil || h.namespaces == nil {
+		return true
+	}
+	return slices.ContainsFunc([]string{p.namespace, p.agents}, func(name string) bool {
+		set := labels.Set{corev1.LabelMetadataName: name}
+		if namespace, err := p.c.Kubernetes.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err == nil {
+			maps.Copy(set, namespace.Labels)
+		}
+		return selector.Matches(set)
+	})
+}
+
+// sees reports whether the webhook may be asked when such an object is created, in a namespace that it selects. Its other selectors and its conditions are not evaluated.
 func (h *hook) sees(about schema.GroupResource) bool {
 	has := func(list []string, name string) bool {
 		return slices.Contains(list, name) || slices.Contains(list, "*")
@@ -112,7 +134,7 @@ func (p *installation) othersHooks(ctx context.Context) (hooks []hook, unread *F
 	}
 	for _, c := range mutatingList.Items {
 		for _, w := range c.Webhooks {
-			hooks = append(hooks, hook{mutatingResource, c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules})
+			hooks = append(hooks, hook{mutatingResource, c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules, w.NamespaceSelector})
 		}
 	}
 	validatingList, err := admission.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: "!" + everynode.PartOf})
@@ -121,7 +143,7 @@ func (p *installation) othersHooks(ctx context.Context) (hooks []hook, unread *F
 	}
 	for _, c := range validatingList.Items {
 		for _, w := range c.Webhooks {
-			hooks = append(hooks, hook{validatingResource, c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules})
+			hooks = append(hooks, hook{validatingResource, c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules, w.NamespaceSelector})
 		}
 	}
 	slices.SortFunc(hooks, func(a, b hook) int {

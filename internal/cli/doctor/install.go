@@ -211,8 +211,11 @@ func (p *installation) installRights(ctx context.Context) []Finding {
 		{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
 		{Verb: "escalate", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
 		{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"},
+		{Verb: "bind", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}, // escalate does not imply it
 		{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "roles", Namespace: p.namespace},
+		{Verb: "escalate", Group: "rbac.authorization.k8s.io", Resource: "roles", Namespace: p.namespace},
 		{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "rolebindings", Namespace: p.namespace},
+		{Verb: "bind", Group: "rbac.authorization.k8s.io", Resource: "roles", Namespace: p.namespace},
 		{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"},
 		{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"},
 		{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"},
@@ -222,6 +225,7 @@ func (p *installation) installRights(ctx context.Context) []Finding {
 		{Verb: "create", Group: "apps", Resource: "deployments", Namespace: p.namespace},
 		{Verb: "create", Group: "apps", Resource: "daemonsets", Namespace: p.agents},
 		{Verb: "create", Group: "policy", Resource: "poddisruptionbudgets", Namespace: p.namespace},
+		{Verb: "create", Group: "networking.k8s.io", Resource: "networkpolicies", Namespace: p.namespace},
 		{Verb: "create", Resource: "services", Namespace: p.namespace},
 		{Verb: "create", Resource: "serviceaccounts", Namespace: p.namespace},
 		{Verb: "create", Resource: "secrets", Namespace: p.namespace}, // where helm keeps its releases

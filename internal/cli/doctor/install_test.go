@@ -48,6 +48,12 @@ func otherHooks(name, service, group, resource string) *admissionv1.MutatingWebh
 	}}}
 }
 
+// elsewhere lets webhooks be asked only in some namespaces.
+func elsewhere(c *admissionv1.MutatingWebhookConfiguration, operator metav1.LabelSelectorOperator, namespaces ...string) *admissionv1.MutatingWebhookConfiguration {
+	c.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: operator, Values: namespaces}}}
+	return c
+}
+
 // behind is the endpoint of a Service.
 func behind(service string, ready bool) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
@@ -83,6 +89,14 @@ func TestBeforeInstall(t *testing.T) {
 			},
 			want: first,
 		},
+		// Kyverno and others leave out namespaces. What they refuse elsewhere is not about the installation.
+		"install-webhooks-elsewhere": {objects: []runtime.Object{
+			elsewhere(otherHooks("policies", "engine", "*", "*"), metav1.LabelSelectorOpNotIn, "everynode-system", "everynode-agents"),
+			elsewhere(otherHooks("tenants", "tenant", "", "pods"), metav1.LabelSelectorOpIn, "tenant"),
+		}},
+		"install-webhooks-agents": {want: first, objects: []runtime.Object{
+			elsewhere(otherHooks("policies", "engine", "*", "*"), metav1.LabelSelectorOpNotIn, "everynode-system"),
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := fakecluster.New(t, c.objects...)
