@@ -11,6 +11,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -84,7 +85,8 @@ func (p *installation) foreignHook(ctx context.Context, h *hook) Finding {
 	return Finding{Result: OK}
 }
 
-// asked reports whether the webhook selects a namespace of the installation. One that does not exist yet, or cannot be read, has the label with its name.
+// asked reports whether the webhook selects a namespace of the installation. One that does not exist yet has the label with its name; one that cannot be read is
+// taken to be selected.
 func (p *installation) asked(ctx context.Context, h *hook) bool {
 	selector, err := metav1.LabelSelectorAsSelector(h.namespaces)
 	if err != nil || h.namespaces == nil {
@@ -92,8 +94,11 @@ func (p *installation) asked(ctx context.Context, h *hook) bool {
 	}
 	return slices.ContainsFunc([]string{p.namespace, p.agents}, func(name string) bool {
 		set := labels.Set{corev1.LabelMetadataName: name}
-		if namespace, err := p.c.Kubernetes.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err == nil {
+		switch namespace, err := p.c.Kubernetes.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); {
+		case err == nil:
 			maps.Copy(set, namespace.Labels)
+		case !apierrors.IsNotFound(err):
+			return true
 		}
 		return selector.Matches(set)
 	})

@@ -94,6 +94,9 @@ func TestBeforeInstall(t *testing.T) {
 			elsewhere(otherHooks("policies", "engine", "*", "*"), metav1.LabelSelectorOpNotIn, "everynode-system", "everynode-agents"),
 			elsewhere(otherHooks("tenants", "tenant", "", "pods"), metav1.LabelSelectorOpIn, "tenant"),
 		}},
+		"install-webhooks-unseen-namespaces": {want: first, hidden: "namespaces", objects: []runtime.Object{
+			elsewhere(otherHooks("policies", "engine", "*", "*"), metav1.LabelSelectorOpIn, "tenant"),
+		}},
 		"install-webhooks-agents": {want: first, objects: []runtime.Object{
 			elsewhere(otherHooks("policies", "engine", "*", "*"), metav1.LabelSelectorOpNotIn, "everynode-system"),
 		}},
