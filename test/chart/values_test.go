@@ -231,7 +231,7 @@ func TestFlagsOfThePrograms(t *testing.T) {
 			"metrics-bind-address", "namespace", "notification-targets", "pull-secret-namespaces", "webhook-bind-address", "webhook-cert-dir", "webhook-url",
 		}},
 		"agent": {agent.NewCommand("").Flags().FlagUsages(), []string{
-			"accept-shared-audience", "cri-socket", "kubeconfig", "metrics-bind-address", "node-name", "pull-secret-namespace", "state-dir",
+			"cri-socket", "kubeconfig", "metrics-bind-address", "node-name", "pull-secret-namespace", "state-dir",
 			"log-json-info-buffer-size", "log-json-split-stream", "log-text-info-buffer-size", "log-text-split-stream", // they need a feature gate, which the agent does not have
 		}},
 	} {
