@@ -108,7 +108,7 @@ func TestNotes(t *testing.T) {
 		release
 		says, not []string
 	}{
-		{release{}, []string{"kubectl everynode doctor\n", "everynode-viewer", "kruise-daemon-config"}, []string{updater, "--manager-namespace", "roles.viewer"}},
+		{release{}, []string{"kubectl everynode doctor\n", "everynode-viewer", "kruise-daemon-config", "CRDs of apps.kruise.io and everynode.dev"}, []string{updater, "--manager-namespace", "roles.viewer"}},
 		{release{values: everything}, []string{updater, "kubectl everynode adopt openyurt --dry-run"}, nil},
 		{release{namespace: "tools"}, []string{"kubectl everynode doctor --manager-namespace tools\n"}, []string{home}},
 		{release{values: "roles: {viewer: false}"}, []string{"everynode-viewer", "roles.viewer"}, nil},
