@@ -7,9 +7,22 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	"everynode.dev/everynode/internal/plan"
 	"everynode.dev/everynode/internal/rollout"
 )
+
+// recreated is the warning about a pod that is recreated because of an edit of the template.
+func recreated(t *testing.T, was, is map[string]any, why rollout.Detail) string {
+	t.Helper()
+	f := &prediction{was: was, is: is, result: plan.Result{Nodes: []plan.Node{{Name: "node-1", Verdict: plan.Recreate, Detail: why}}}}
+	all := f.warnPlace()
+	if len(all) != 1 {
+		t.Fatalf("warnings %+v", all)
+	}
+	return all[0].Message
+}
 
 // TestTheFieldsThatPreventAChangeInPlaceAreNamed: the first of them; the diff has all.
 func TestTheFieldsThatPreventAChangeInPlaceAreNamed(t *testing.T) {
@@ -20,14 +33,45 @@ func TestTheFieldsThatPreventAChangeInPlaceAreNamed(t *testing.T) {
 		}
 		return map[string]any{"spec": map[string]any{"containers": containers}}
 	}
+	field := func(container string) string { return `.spec.containers[name="` + container + `"].workingDir` }
 	for changed, want := range map[int]string{
-		6: ": spec.containers[c6].workingDir",
-		2: ": spec.containers[c2].workingDir, spec.containers[c3].workingDir, spec.containers[c4].workingDir, spec.containers[c5].workingDir, spec.containers[c6].workingDir",
-		1: "spec.containers[c5].workingDir and 1 more",
+		6: ": " + field("c6"),
+		2: ": " + strings.Join([]string{field("c2"), field("c3"), field("c4"), field("c5"), field("c6")}, ", "),
+		1: field("c5") + " and 1 more",
 	} {
-		f := &prediction{was: template(changed-1, "i:1"), is: template(7, "i:2"), result: plan.Result{Nodes: []plan.Node{{Name: "node-1", Verdict: plan.Recreate, Detail: rollout.DetailTemplate}}}}
-		if got := f.warnPlace(); len(got) != 1 || !strings.HasSuffix(got[0].Message, want) {
-			t.Errorf("%d: %+v, want %q at the end", changed, got, want)
+		if got := recreated(t, template(changed-1, "i:1"), template(7, "i:2"), rollout.DetailTemplate); !strings.HasSuffix(got, want) {
+			t.Errorf("%d: %s, want %q at the end", changed, got, want)
+		}
+	}
+}
+
+// TestOnlyWhatPreventsAChangeInPlaceIsNamed, and not what else differs.
+func TestOnlyWhatPreventsAChangeInPlaceIsNamed(t *testing.T) {
+	const first = `{name: a, image: a:1, args: [-v], resources: {limits: {cpu: "1"}}}`
+	const plain = `{metadata: {labels: {app: x}}, spec: {initContainers: [{name: i, image: i:1}], containers: [` + first + `, {name: b, image: b:1}]}}`
+	for name, c := range map[string]struct {
+		replaced []string
+		why      rollout.Detail
+		want     string
+	}{
+		"arguments and an image": {[]string{"-v", "-w", "b:1", "b:2"}, rollout.DetailTemplate, `: .spec.containers[name="a"].args`},
+		"several": {[]string{"spec: {", "spec: {hostNetwork: true, ", "b:1}", "b:1, env: [{name: E, value: x}]}"}, rollout.DetailTemplate,
+			`: .spec.containers[name="b"].env, .spec.hostNetwork`},
+		"amounts could change":             {[]string{"spec: {", "spec: {hostPID: true, ", `cpu: "1"`, `cpu: "2"`}, rollout.DetailTemplate, ": .spec.hostPID"},
+		"an amount":                        {[]string{`cpu: "1"`, `cpu: "2"`}, rollout.DetailResize, `: .spec.containers[name="a"].resources.limits.cpu`},
+		"an amount, but it is not allowed": {[]string{`cpu: "1"`, `cpu: "2"`}, rollout.DetailResources, `: .spec.containers[name="a"].resources.limits.cpu`},
+		"an init container":                {[]string{"i:1", "i:2", "a:1", "a:2"}, rollout.DetailInitImage, `: .spec.initContainers[name="i"].image`},
+		"something else":                   {[]string{"app: x", "app: y"}, rollout.DetailNoGate, ""},
+	} {
+		var was, is map[string]any
+		if err := yaml.Unmarshal([]byte(plain), &was); err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal([]byte(strings.NewReplacer(c.replaced...).Replace(plain)), &is); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimPrefix(recreated(t, was, is, c.why), "on 1 node the pod is recreated: "+c.why.Sentence()); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -304,7 +304,10 @@ const fewFields = 5
 
 // because names the fields of the edit that prevent a change in place.
 func (f *prediction) because(detail rollout.Detail) string {
-	fields := kruise.Fields(f.was, f.is, detail)
+	var fields []string
+	for _, field := range change.Fields(kruise.Prevents(f.was, f.is, detail)) {
+		fields = append(fields, field.Path.String())
+	}
 	if len(fields) == 0 {
 		return ""
 	}
