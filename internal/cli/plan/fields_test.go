@@ -75,3 +75,32 @@ func TestOnlyWhatPreventsAChangeInPlaceIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestTheVariableThatPreventsAChangeInPlaceIsNamed: one that reads what differs where the container is not restarted in place, what a change writes itself, or an amount.
+func TestTheVariableThatPreventsAChangeInPlaceIsNamed(t *testing.T) {
+	template := func(label, cpu, more string) (decoded map[string]any) {
+		reads := func(path string) string { return `env: [{name: F, value: x}, {name: E, valueFrom: ` + path + `}]` }
+		text := `{metadata: {labels: {app: ` + label + `}}, spec: {initContainers: [{name: i, ` + reads(`{fieldRef: {fieldPath: "metadata.labels['other']"}}`) + `}],
+			containers: [{name: a, resources: {limits: {cpu: "` + cpu + `"}}}, {name: b, ` + more + reads(`{fieldRef: {fieldPath: 'metadata.labels["app"]'}}`) + `},
+			{name: c, ` + reads(`{resourceFieldRef: {containerName: a, resource: limits.cpu}}`) + `}]}}`
+		if err := yaml.Unmarshal([]byte(text), &decoded); err != nil {
+			t.Fatal(err)
+		}
+		return decoded
+	}
+	const hook = `lifecycle: {preStop: {sleep: {seconds: 1}}}, `
+	variable := func(container string) string {
+		return `: .spec.containers[name="` + container + `"].env[name="E"].valueFrom`
+	}
+	for name, c := range map[string]struct {
+		was, is map[string]any
+		want    string
+	}{
+		"a label": {template("x", "1", hook), template("y", "1", hook), variable("b")},
+		"a label that the agent can bring, and an amount": {template("x", "1", ""), template("y", "2", ""), variable("c")},
+	} {
+		if got := strings.TrimPrefix(recreated(t, c.was, c.is, rollout.DetailFieldRef), "on 1 node the pod is recreated: "+rollout.DetailFieldRef.Sentence()); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

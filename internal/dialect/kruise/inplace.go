@@ -82,12 +82,7 @@ func sameBut(from, to map[string]any, strip func(spec map[string]any)) bool {
 // image, because they start again anyway. It is not possible to change them in place if an init container that has ended is among them, or if a
 // variable reads what we write ourselves: the hash of the revision differs with every change, whatever the templates say.
 func readersOfChange(from, to map[string]any) (names []string, possible bool) {
-	differs := map[string]bool{}
-	for _, field := range []string{"labels", "annotations"} {
-		for key := range changed(texts(from, field), texts(to, field)) {
-			differs["metadata."+field+"['"+key+"']"] = true
-		}
-	}
+	differs := differingFields(from, to)
 	own, was, is, spec := ownFields(), images(from), images(to), podSpec(to)
 	runs := map[string]bool{}
 	for c := range LongRunning(spec) {
@@ -108,6 +103,17 @@ func readersOfChange(from, to map[string]any) (names []string, possible bool) {
 	}
 	slices.Sort(names)
 	return names, true
+}
+
+// differingFields are the labels and annotations that differ between two templates, as field paths.
+func differingFields(from, to map[string]any) map[string]bool {
+	differs := map[string]bool{}
+	for _, field := range []string{"labels", "annotations"} {
+		for key := range changed(texts(from, field), texts(to, field)) {
+			differs["metadata."+field+"['"+key+"']"] = true
+		}
+	}
+	return differs
 }
 
 // ownFields are the labels and annotations of pods that the Edits write, as field paths.
@@ -222,12 +228,14 @@ func isMetadata(path string) bool {
 	return strings.HasPrefix(path, "metadata.labels['") || strings.HasPrefix(path, "metadata.annotations['")
 }
 
+// oneSpelling is a field path to compare: both quotes are allowed in a subscript.
+func oneSpelling(path string) string { return strings.ReplaceAll(path, `"`, `'`) }
+
 // fieldRefs are the field paths that the environment variables of a container read.
 func fieldRefs(c *corev1.Container) (paths []string) {
 	for _, env := range c.Env {
 		if env.ValueFrom != nil && env.ValueFrom.FieldRef != nil {
-			// Both quotes are allowed in a subscript; one spelling is enough to compare.
-			paths = append(paths, strings.ReplaceAll(env.ValueFrom.FieldRef.FieldPath, `"`, `'`))
+			paths = append(paths, oneSpelling(env.ValueFrom.FieldRef.FieldPath))
 		}
 	}
 	return paths
