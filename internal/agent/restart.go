@@ -256,6 +256,7 @@ func metadataVariables(pod *corev1.Pod, name string) map[string]string {
 			continue
 		}
 		for _, env := range c.Env {
+			delete(all, env.Name) // of several with the same name, the last one counts
 			if env.ValueFrom == nil || env.ValueFrom.FieldRef == nil {
 				continue
 			}

@@ -272,3 +272,19 @@ func TestRestartForTheEnvironment(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// TestAVariableThatIsSetTwice has the last value. What it would have read before does not show that a container has started with old values.
+func TestAVariableThatIsSetTwice(t *testing.T) {
+	reads := corev1.EnvVar{Name: "E", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['tier']"}}}
+	fixed := corev1.EnvVar{Name: "E", Value: "x"}
+	for name, c := range map[string]struct {
+		env  []corev1.EnvVar
+		want int
+	}{"read, then fixed": {[]corev1.EnvVar{reads, fixed}, 0}, "fixed, then read": {[]corev1.EnvVar{fixed, reads}, 1}} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Env: c.env}}}}
+		pod.Labels = map[string]string{"tier": "one"}
+		if got := metadataVariables(pod, "app"); len(got) != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
