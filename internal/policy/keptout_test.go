@@ -111,3 +111,26 @@ func TestUndoOfATemplateThatSelectsMoreNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestUndoKeepsOlderPodsOfNodesThatOnlyKeepTheirPod: an undo empties nodes of the revision that has failed. A node that has an earlier pod, and that may not get one of the committed revision, keeps its pod by the rule of an Advanced
+// DaemonSet.
+func TestUndoKeepsOlderPodsOfNodesThatOnlyKeepTheirPod(t *testing.T) {
+	w := newWorld(t, "{waves: [{name: canary, nodes: {selector: {matchLabels: {zone: one}}}, soak: 1h}], failure: {maxRestarts: 0, action: Undo}}")
+	w.s.Set.EligibleOnly = true
+	w.labels["j"] = map[string]string{"zone": "one"}
+	tolerates(w, "ij", rollout.MayStay)
+	w.put("i", rollout.NoRevision, true) // from before the taint
+	w.pass(0)
+	w.want("j", v1alpha1.PhaseRolling, "canary")
+	w.pass(time.Second)
+	w.failOn("j")
+	w.pass(time.Second)
+	w.pass(time.Second)
+	w.want("j", v1alpha1.PhaseUndoing, "canary")
+	w.node("j").Pods, w.node("j").Last = nil, 0
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	if got := w.verdicts(); !strings.Contains(got, "i:wait-eligible") {
+		t.Error(got)
+	}
+}

@@ -70,3 +70,37 @@ func TestAnUndoThatWasSuspendedIgnoresWindows(t *testing.T) {
 		t.Errorf("rolls %q: %s", got, w.verdicts())
 	}
 }
+
+// TestALateNodeWaitsWhileOthersReturn: while a node that missed the rollout waits for a window, and others return from a newer revision, the phase is that of the nodes that return.
+func TestALateNodeWaitsWhileOthersReturn(t *testing.T) {
+	const ignores = "undo: {ignoreWindows: true}\nwaves: [{name: canary, nodes: {count: 2}, soak: 1h}]"
+	w := newWorld(t, ignores)
+	w.pass(time.Second)
+	w.want("ab", v1alpha1.PhaseRolling, "canary")
+	w.put("j", rollout.NoRevision, true) // it has missed the rollout of v1, and its revision is gone
+	w.pass(time.Second)
+	w.s.Set.Update, w.s.Revisions[0].Number = 0, 3
+	w.policies = append(w.policies[:0], read(t, "suspend: true\n"+ignores)) // after that, the status does not call it an undo
+	w.pass(time.Second)
+	w.policies = append(w.policies[:0], read(t, ignores+"\nwindows: [{schedule: '0 0 1 1 *', duration: 1s}]"))
+	w.pass(time.Second)
+	w.want("ab", v1alpha1.PhaseRolling, "")
+	if got := w.verdicts(); !strings.Contains(got, "j:wait-window") || w.whyBlocked("Window") == "" {
+		t.Errorf("%s, %+v", got, w.last.Blocking)
+	}
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseWaitingForWindow, "")
+}
+
+// TestAnUndoIgnoresWindowsAlsoWithoutTheRevision: nodes return from a revision that has failed also if another account has deleted its ControllerRevision, so that it is not known when that was made.
+func TestAnUndoIgnoresWindowsAlsoWithoutTheRevision(t *testing.T) {
+	w := newWorld(t, "{waves: [{name: canary, nodes: {count: 2}}], failure: {maxRestarts: 0, action: Undo}, undo: {ignoreWindows: true}, windows: [{schedule: '* * * * *', duration: 1m}]}")
+	w.pass(0)
+	w.want("ab", v1alpha1.PhaseRolling, "canary")
+	w.put("b", rollout.NoRevision, true)
+	w.failOn("a")
+	w.pass(time.Second)
+	w.policies = append(w.policies[:0], read(t, "{waves: [{name: canary, nodes: {count: 2}}], failure: {maxRestarts: 0, action: Undo}, undo: {ignoreWindows: true}, windows: [{schedule: '0 0 1 1 *', duration: 1s}]}"))
+	w.pass(time.Second)
+	w.want("ab", v1alpha1.PhaseUndoing, "canary")
+}
