@@ -44,7 +44,11 @@ func withoutDetails(s *v1alpha1.SetStatus) {
 		s.Blocking[i].Message = Shortened(s.Blocking[i].Message, mostInBounded)
 	}
 	for k := range s.Waves {
-		s.Waves[k].FailedNodes = nil
+		w := &s.Waves[k]
+		w.FailedNodes = slices.Clone(w.FailedNodes) // their names count when they leave the wave
+		for j := range w.FailedNodes {
+			w.FailedNodes[j] = v1alpha1.FailedNode{Name: w.FailedNodes[j].Name, Reason: w.FailedNodes[j].Reason}
+		}
 	}
 	for k := range s.Analyses {
 		s.Analyses[k].Measurements = s.Analyses[k].Measurements[max(len(s.Analyses[k].Measurements)-1, 0):]

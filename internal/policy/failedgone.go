@@ -10,6 +10,20 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
+// maxFailed is how many failed nodes of a wave a status describes. It names others only with the reason, because they count also when they have left the wave (failedGone).
+const maxFailed = 10
+
+// noteFailed adds a node to those of a wave on which the revision has failed.
+func noteFailed(st *v1alpha1.WaveStatus, node *v1alpha1.FailedNode) {
+	switch named := len(st.FailedNodes); {
+	case named < maxFailed:
+		st.FailedNodes = append(st.FailedNodes, *node)
+	case named < maxNames:
+		st.FailedNodes = append(st.FailedNodes, v1alpha1.FailedNode{Name: node.Name, Reason: node.Reason})
+	}
+	st.Failed++
+}
+
 // failedGone are the nodes of a wave on which the revision had failed, and that have left the wave since. They still count: otherwise a revision that destroys one node after the other, or has them tainted or replaced, would
 // never fail on more nodes than may fail. The last status names them, so another manager knows of them too.
 func (r *run) failedGone(k int) (nodes []v1alpha1.FailedNode) {

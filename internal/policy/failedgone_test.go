@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -89,5 +90,43 @@ func TestAPercentageCountsFailedNodesThatAreGone(t *testing.T) {
 	w.pass(time.Second)
 	if got := w.wave("canary"); got.Failed != 1 || w.last.Phase != v1alpha1.PhaseRolling {
 		t.Errorf("%+v, %s", got, w.last.Phase)
+	}
+}
+
+// TestManyFailedNodesThatAreGone: each failed node that has left its wave counts, also beyond those that the status describes, under another manager, and after the status was too large for etcd. Before the change, only
+// ten of them counted, so a revision for which 12 nodes may fail could destroy one node after the other.
+func TestManyFailedNodesThatAreGone(t *testing.T) {
+	w := newWorld(t, "{waves: [{name: canary, soak: 1h}], failure: {maxRestarts: 3, maxFailedNodes: 12, action: Undo}}")
+	for _, name := range strings.Split("klmnopqrst", "") {
+		w.join(name, 0, 0)
+	}
+	w.s.Set.MaxUnavailable = rollout.Quantity{Value: 20}
+	w.pass(0)
+	w.want("abcdefghijklmnopqrst", v1alpha1.PhaseRolling, "canary")
+	for _, name := range strings.Split("abcdefghijkl", "") {
+		w.failOn(name)
+	}
+	w.pass(time.Second)
+	if got := w.wave("canary"); got.Failed != 12 || len(got.FailedNodes) != 12 || got.FailedNodes[11].Message != "" || got.FailedNodes[11].Reason == "" || w.last.Failure != nil {
+		t.Fatalf("%+v, %+v", got, w.last.Failure)
+	}
+	for k := range w.last.Waves {
+		for j := range w.last.Waves[k].FailedNodes {
+			w.last.Waves[k].FailedNodes[j].Message = strings.Repeat("x", 1<<18)
+		}
+	}
+	w.last = &policy.Bounded([]v1alpha1.SetStatus{*w.last})[0]
+	for _, name := range strings.Split("abcdefghijkl", "") {
+		w.vanish(name)
+	}
+	w.lead()
+	w.pass(time.Second)
+	if got := w.wave("canary"); got.Failed != 12 || w.last.Failure != nil {
+		t.Fatalf("%+v, %+v", got, w.last.Failure)
+	}
+	w.failOn("m")
+	w.pass(time.Second)
+	if w.last.Failure == nil || !strings.HasPrefix(w.last.Failure.Message, "Wave canary failed: 13 of ") {
+		t.Errorf("%s, %+v", w.last.Phase, w.wave("canary"))
 	}
 }

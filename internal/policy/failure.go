@@ -75,9 +75,6 @@ func (p *Policy) undo(from *v1alpha1.Undo) Undo {
 	}
 }
 
-// maxFailed is how many failed nodes of a wave a status describes.
-const maxFailed = 10
-
 // hasFailedOn reports whether the revision has failed on a node, as far as it is judged.
 func (r *run) hasFailedOn(i int) bool { return len(r.failed) > i && r.failed[i] != nil }
 
@@ -99,9 +96,7 @@ func (r *run) judgeWave(k int, st *v1alpha1.WaveStatus) {
 		if r.isLeftOut(i) {
 			nodes++ // it went down with the revision
 		}
-		if st.Failed++; len(st.FailedNodes) < maxFailed {
-			st.FailedNodes = append(st.FailedNodes, *node)
-		}
+		noteFailed(st, node)
 	}
 	most, late := r.waves[k].mayFail, r.late(k, st)
 	switch {

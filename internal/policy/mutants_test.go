@@ -105,6 +105,7 @@ func mutants() []mutant {
 		{"a set that has changed its group holds the earlier one for ever", "ledger.go", "all[group] = both(nodes, is.UnderWay)", "all[group] = nodes"},
 		{"a wave whose pods crash names no reason", "roll.go", "\t\tr.blockedByPods(active)\n", ""},
 		{"a pod on a node that is not ready is a reason", "notready.go", "if !n.Ready || r.standing[i].Available || !r.ofWave(active, i) {", "if r.standing[i].Available || !r.ofWave(active, i) {"},
+		{"only ten failed nodes that are gone count", "failedgone.go", "case named < maxNames:", "case false:"},
 		{"a large status loses which nodes of the active wave have begun", "bound.go", "if s.Waves[k].Phase == v1alpha1.WavePassed {", "if s.Waves[k].Phase != v1alpha1.WavePending {"},
 		{"nodes that have the revision do not come first", "waves.go", "case hasTarget(s, n):", "case hasTarget(s, n) && s == nil:"},
 		{"spreadBy prefers nodes that lack the revision", "waves.go", "take(free[:updated])", "take(free[:0])"},

@@ -280,7 +280,7 @@ type WaveStatus struct {
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
 
-	// FailedNodes are the first ten nodes of the wave on which the revision has failed.
+	// FailedNodes are the nodes of the wave on which the revision has failed, at most 256. After the first ten, each has only its name and reason.
 	// +optional
 	// +listType=atomic
 	FailedNodes []FailedNode `json:"failedNodes,omitempty"`

@@ -115,6 +115,9 @@ func (s *status) analyses(w io.Writer, r *inspect.PolicyReport) error {
 	return options.Columns(w, rows)
 }
 
+// mostFailed is how many failed nodes of a wave are shown.
+const mostFailed = 10
+
 // failedNodes prints the nodes on which the revision has failed, with the command that shows the log of each pod.
 func (s *status) failedNodes(w io.Writer, all *inspect.Report) error {
 	rows := [][]string{{"FAILED NODE", "WAVE", "REASON", "EXIT", "MESSAGE", "LOG"}}
@@ -126,8 +129,9 @@ func (s *status) failedNodes(w io.Writer, all *inspect.Report) error {
 	}
 	for i := range r.Waves {
 		wave := &r.Waves[i]
-		hidden += int(wave.Failed) - len(wave.FailedNodes)
-		for k := range wave.FailedNodes {
+		shown := min(len(wave.FailedNodes), mostFailed)
+		hidden += int(wave.Failed) - shown
+		for k := range wave.FailedNodes[:shown] {
 			n := &wave.FailedNodes[k]
 			rows = append(rows, []string{n.Name, wave.Name, n.Reason, inspect.Exit(n), n.Message, r.Log(n, exists[n.Pod])})
 		}
