@@ -59,7 +59,7 @@ func describe(object metav1.Object) string {
 	case *corev1.Pod:
 		return describePod(o)
 	case *corev1.Node:
-		return fmt.Sprintf("node %s (taints %d)", o.Name, len(o.Spec.Taints))
+		return fmt.Sprintf("node %s (ready %t, taints %d)", o.Name, nodeIsReady(o), len(o.Spec.Taints))
 	case *appsv1.DaemonSet:
 		return fmt.Sprintf("set %s generation %d", o.Name, o.Generation)
 	case *Advanced:

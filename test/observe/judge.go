@@ -57,8 +57,9 @@ const (
 )
 
 const (
-	traceLength   = 25 // events shown before a violation
-	maxViolations = 20 // the first ones are sufficient, thousands would hide them
+	traceLength     = 25 // events shown before a violation,
+	nodeTraceLength = 16 // and events of its node
+	maxViolations   = 20 // the first ones are sufficient, thousands would hide them
 )
 
 // Violation is an event that violates an invariant.
@@ -66,8 +67,10 @@ type Violation struct {
 	Invariant Invariant
 	Event     Event
 	Detail    string
-	// Trace has the last events about the set up to Event.
+	// Trace has the last events about the set up to Event, for the first violation.
 	Trace []string
+	// OfNode has the last events about the pods and the readiness of the node.
+	OfNode []string
 }
 
 // Report is the result of Judge.
@@ -107,6 +110,9 @@ func (r Report) Err() error {
 	fmt.Fprintf(&text, "%d violations (%s)", len(r.Violations)+r.Suppressed, r.Summary())
 	for _, v := range r.Violations {
 		fmt.Fprintf(&text, "\n%s: %s\n  after %s", v.Invariant, v.Detail, v.Event)
+		for _, line := range v.OfNode {
+			fmt.Fprintf(&text, "\n    %s", line)
+		}
 	}
 	fmt.Fprintf(&text, "\nevents before the first one:\n  %s", strings.Join(r.Violations[0].Trace, "\n  "))
 	return errors.New(text.String())
@@ -199,7 +205,7 @@ func (w *world) violate(invariant Invariant, event Event, detail string) {
 		w.report.Suppressed++
 		return
 	}
-	v := Violation{Invariant: invariant, Event: event, Detail: detail}
+	v := Violation{Invariant: invariant, Event: event, Detail: detail, OfNode: w.traceOf(event)}
 	if len(w.report.Violations) == 0 {
 		v.Trace = append(v.Trace, w.trace...)
 	}

@@ -260,6 +260,10 @@ func TestMutants(t *testing.T) {
 			if text := report.Err().Error(); !strings.Contains(text, test.text) || !strings.Contains(text, "events before the first one") {
 				t.Fatalf("message lacks %q:\n%s", test.text, text)
 			}
+			v := report.Violations[0]
+			if len(v.OfNode) == 0 || v.OfNode[len(v.OfNode)-1] != v.Event.String() {
+				t.Errorf("the last event of the node is not %s: %q", v.Event, v.OfNode)
+			}
 		})
 	}
 }

@@ -57,6 +57,7 @@ type world struct {
 	last  Event
 
 	trace  []string
+	traces map[string][]Event // by node
 	report Report
 }
 
@@ -69,14 +70,42 @@ func newWorld(rules Rules) *world {
 
 // remember keeps the last lines for a violation, without pods of other sets.
 func (w *world) remember(event Event) {
-	if pod, ok := event.Object.(*corev1.Pod); ok && !w.ours(pod) {
-		return
+	switch object := event.Object.(type) {
+	case *corev1.Pod:
+		if !w.ours(object) {
+			return
+		}
+		w.rememberOf(NodeOf(object), event)
+	case *corev1.Node:
+		if before := w.nodes[object.Name]; before == nil || nodeIsReady(before) != nodeIsReady(object) || len(before.Spec.Taints) != len(object.Spec.Taints) {
+			w.rememberOf(object.Name, event)
+		}
 	}
 	w.last = event
 	w.trace = append(w.trace, event.String())
 	if len(w.trace) > traceLength {
 		w.trace = w.trace[1:]
 	}
+}
+
+func (w *world) rememberOf(node string, event Event) {
+	if w.traces == nil {
+		w.traces = map[string][]Event{}
+	}
+	w.traces[node] = append(w.traces[node], event)
+	if len(w.traces[node]) > nodeTraceLength {
+		w.traces[node] = w.traces[node][1:]
+	}
+}
+
+// traceOf are the last lines about the node of an event.
+func (w *world) traceOf(event Event) (lines []string) {
+	if pod, ok := event.Object.(*corev1.Pod); ok {
+		for _, e := range w.traces[NodeOf(pod)] {
+			lines = append(lines, e.String())
+		}
+	}
+	return lines
 }
 
 func (w *world) ours(pod *corev1.Pod) bool {
