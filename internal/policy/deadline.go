@@ -29,10 +29,16 @@ func (r *run) lacks(k, i int) bool {
 	case r.lacksRoom(r.podOf(n)):
 		return false
 	case f == nil:
-	case (!f.Denied || r.usedUpByOthers(n)) && r.bare(i), r.standing[i].AwaitsUpdate && (f.Of != 0 || len(n.Pods) == 0 && r.out.Watch.nodes[n.Name].before):
+	case (!f.Denied || r.usedUpByOthers(n)) && (r.bare(i) || r.surgeRefused(i)), r.standing[i].AwaitsUpdate && (f.Of != 0 || len(n.Pods) == 0 && r.out.Watch.nodes[n.Name].before):
 		return false
 	}
 	return n.Ready || r.podOf(n) != nil
+}
+
+// surgeRefused reports whether the API server refuses to create the pod of the wanted revision on a node that keeps its older pod until then, because the set surges.
+func (r *run) surgeRefused(i int) bool {
+	f := r.s.Nodes[i].Refusal
+	return r.surges() && r.standing[i].AwaitsUpdate && f != nil && f.Of == 0
 }
 
 // stopTime stops the time of the deadline of a wave until the next decision if no update of the wave has begun or may start, whatever the reason. Otherwise, the next decision is

@@ -130,7 +130,7 @@ func (r *run) blockedByPods(active int) {
 			if why = p.Waiting.String(); why != "" && p.Ended != rollout.NotEnded {
 				why += fmt.Sprintf(", exit code %d", p.ExitCode)
 			}
-		case len(n.Pods) == 0 && r.isReleased(i):
+		case (len(n.Pods) == 0 || r.surgeRefused(i)) && r.isReleased(i):
 			why = Shortened(n.Obstacle(), longestMessage)
 		}
 		if why != "" {

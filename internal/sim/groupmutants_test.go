@@ -55,6 +55,7 @@ func reasonMutants() []mutant {
 	return []mutant{
 		{"a reason for which a container waits is none", judgeFile, "!w.retried && p.Waiting&f.Waiting != 0", "w.retried && p.Waiting&f.Waiting != 0", "undo"},
 		{"a wave has no deadline", failureFile, "lacking && st.Rolled.Duration >= deadline", "lacking && st.Rolled.Duration < 0", "undo"},
+		{"a quota that others use up makes a wave of a set that surges late", "policy/deadline.go", "(r.bare(i) || r.surgeRefused(i))", "r.bare(i)", "undo"},
 		{"alerts hold no update", "policy/analysis.go", "\tr.holdReleased(rollout.WaitAlerts)\n", "\t_ = rollout.WaitAlerts\n", "suspended"},
 	}
 }
