@@ -29,7 +29,7 @@ func (r *run) lacks(k, i int) bool {
 	case r.lacksRoom(r.podOf(n)):
 		return false
 	case f == nil:
-	case (!f.Denied || r.usedUpByOthers(n)) && (r.bare(i) || r.surgeRefused(i)), r.standing[i].AwaitsUpdate && (f.Of != 0 || len(n.Pods) == 0 && r.out.Watch.nodes[n.Name].before):
+	case (!f.Denied || r.usedUpByOthers(n)) && (r.bare(i) || r.surgeRefused(i)), r.standing[i].AwaitsUpdate && (r.changeRefused(i) || len(n.Pods) == 0 && r.out.Watch.nodes[n.Name].before):
 		return false
 	}
 	return n.Ready || r.podOf(n) != nil
@@ -39,6 +39,12 @@ func (r *run) lacks(k, i int) bool {
 func (r *run) surgeRefused(i int) bool {
 	f := r.s.Nodes[i].Refusal
 	return r.surges() && r.standing[i].AwaitsUpdate && f != nil && f.Of == 0
+}
+
+// changeRefused reports whether the API server refuses to change or delete the pod of a node. The label that asks for its preDelete hook is one of these changes; without a surge, no pod is created next to it.
+func (r *run) changeRefused(i int) bool {
+	n := &r.s.Nodes[i]
+	return n.Refusal != nil && (n.Refusal.Of != 0 || len(n.Pods) > 0 && !r.surges())
 }
 
 // stopTime stops the time of the deadline of a wave until the next decision if no update of the wave has begun or may start, whatever the reason. Otherwise, the next decision is

@@ -162,6 +162,9 @@ func TestWaveDeadlineBecauseOfOthers(t *testing.T) {
 		"a policy of admission protects a pod": func(n *rollout.Node) {
 			n.Refusal = &rollout.Refusal{Message: "admission webhook denied the request", Of: rollout.Delete, RetryAt: rollout.EndOfTime}
 		},
+		"a policy of admission protects a pod with a preDelete hook": func(n *rollout.Node) { // from the label that asks for the hook
+			n.Refusal = &rollout.Refusal{Message: "admission webhook denied the request", Denied: true, RetryAt: rollout.EndOfTime}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, hurried)

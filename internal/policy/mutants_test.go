@@ -61,6 +61,7 @@ func mutants() []mutant {
 		{"a quota that others use up fails a revision", "nodefailure.go", "refused(n) && !r.usedUpByOthers(n)", "refused(n)"},
 		{"a quota that others use up makes a wave late", "deadline.go", "(!f.Denied || r.usedUpByOthers(n))", "!f.Denied"},
 		{"a quota that others use up makes a wave of a set that surges late", "deadline.go", "(r.bare(i) || r.surgeRefused(i))", "r.bare(i)"},
+		{"a policy that refuses the label for a preDelete hook makes a wave late", "deadline.go", "(n.Refusal.Of != 0 || len(n.Pods) > 0 && !r.surges())", "n.Refusal.Of != 0"},
 		{"no status names a quota that refuses a surge", "notready.go", "(len(n.Pods) == 0 || r.surgeRefused(i)) && r", "len(n.Pods) == 0 && r"},
 		{"a revision whose pods a quota counts more of does not fail", "nodefailure.go", "return !r.in.ClaimsMore(r.template, r.committed)", "return true"},
 		{"a revision whose pods a quota counts less of fails", "nodefailure.go", "ClaimsMore(r.template, r.committed)", "ClaimsMore(r.committed, r.template)"},

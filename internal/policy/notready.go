@@ -96,7 +96,7 @@ func (r *run) blockedByRefusals(active place) {
 	for i := range r.s.Nodes {
 		n, st := &r.s.Nodes[i], &r.standing[i]
 		of := active == nowhere && member(r.s, n) || active != nowhere && r.ofWave(int(active), i)
-		if of && n.Refusal != nil && n.Refusal.Of != 0 && (st.AwaitsUpdate || st.UnderWay) && !r.isLeftOut(i) {
+		if of && r.changeRefused(i) && (st.AwaitsUpdate || st.UnderWay) && !r.isLeftOut(i) {
 			names = append(names, fmt.Sprintf("%s (%s)", n.Name, Shortened(n.Refusal.Message, longestMessage)))
 		}
 	}

@@ -126,11 +126,14 @@ func TestUndoWithARefusedDelete(t *testing.T) {
 			w.say("UpdateRefused", text)
 		})
 	}
-	w := newWorld(t, judgedStrictly())
-	refuse(w, "c")
-	for range 3 {
-		w.pass(time.Second)
-		w.roll()
+	for _, of := range []rollout.ActionKind{rollout.Delete, 0} { // 0 for the label that asks for the preDelete hook
+		w := newWorld(t, judgedStrictly())
+		refuse(w, "c")
+		w.node("c").Refusal.Of = of
+		for range 3 {
+			w.pass(time.Second)
+			w.roll()
+		}
+		w.say("UpdateRefused", text)
 	}
-	w.say("UpdateRefused", text)
 }
