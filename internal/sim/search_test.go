@@ -31,6 +31,10 @@ var (
 // TestMain lets one goroutine run at a time, so that those of a manager that are started together ask in the same order each time.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if flag.NArg() > 0 { // -count takes no number: with one, the flags after it would be ignored
+		_, _ = os.Stderr.WriteString(words("reading the flags: %q is none\n", flag.Arg(0)))
+		os.Exit(2)
+	}
 	if err := checkRules(*rules); err != nil {
 		_, _ = os.Stderr.WriteString(words("reading -rules: %v\n", err))
 		os.Exit(2)
