@@ -26,6 +26,6 @@ func (p *pass) answers() []policy.Answer {
 // ask has measured what a decision asks for.
 func (c *Controller) ask(key clustercache.Key, questions []policy.Question) {
 	if c.Analyses != nil {
-		c.Analyses.Ask(key, questions, func() { c.Enqueue(key) })
+		c.Analyses.Ask(key, questions, func() { c.wake(key) })
 	}
 }

@@ -59,7 +59,7 @@ type Options struct {
 	Late func() bool
 	// UpstreamWorks reports whether kube-controller-manager, and not this manager, manages the pods of apps/v1; nil if it never does.
 	UpstreamWorks func() bool
-	// Wake asks for a pass for a set because another one has decided; nil for Enqueue.
+	// Wake asks for a pass for a set for another reason than a change of it or its pods; nil for Enqueue.
 	Wake func(key clustercache.Key)
 }
 

@@ -242,7 +242,7 @@ func (c *Controller) wakeHeld(namespace string, l *ledger) {
 	}
 }
 
-// wake asks for a pass for a set because another one has decided.
+// wake asks for a pass for a set because another one has decided, or because of its images or analyses.
 func (c *Controller) wake(key clustercache.Key) {
 	if c.Wake != nil {
 		c.Wake(key)

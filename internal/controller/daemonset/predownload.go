@@ -151,7 +151,7 @@ func (c *Controller) PullsChanged(set types.UID) {
 	}
 	c.orders.mu.Unlock()
 	if asks {
-		c.Enqueue(key)
+		c.wake(key)
 	}
 }
 
