@@ -2,7 +2,11 @@
 
 package policy
 
-import "everynode.dev/everynode/internal/rollout"
+import (
+	"slices"
+
+	"everynode.dev/everynode/internal/rollout"
+)
 
 // keptOut reports whether a node waits for its first pod because only the target may run there: its wave has not begun, and a pod of the committed revision would wait for ever.
 func (r *run) keptOut(i int) bool {
@@ -18,6 +22,22 @@ func (r *run) onlyTargetFits(i int) bool {
 // onlyKept reports whether a node only keeps its pod until its wave, because the target excludes it. Its pod needs not be available: a change that excludes the nodes on which pods do not work could not begin otherwise.
 func (r *run) onlyKept(i int) bool {
 	return r.fits != nil && !r.undoing && r.targetFits[i] == rollout.MustLeave && r.s.Nodes[i].Fit == rollout.MayStay
+}
+
+// empties reports whether an update still removes pods of nodes that the target excludes. If the target was committed before, all of them would be removed at once, without the budget and the pace. Nodes that are not ready, and those of which the API server
+// refuses a write, do not delay the end of a rollout. An Advanced DaemonSet updates no node that only keeps its pod, so its pods are removed at the end. The same holds where a percentage is
+// one of no nodes: with that budget, no update would ever remove a pod.
+func (r *run) empties() bool {
+	if r.s.Set.EligibleOnly || !r.surges() && r.s.Set.MaxUnavailable.Percent && !slices.ContainsFunc(r.s.Nodes, func(n rollout.Node) bool { return desired(&n) }) {
+		return false
+	}
+	for i := range r.s.Nodes {
+		if n := &r.s.Nodes[i]; r.onlyKept(i) && r.standing[i].AwaitsUpdate && n.Ready && n.Refusal == nil {
+			r.blockedByBudget(place(len(r.p.Waves) - 1))
+			return true
+		}
+	}
+	return false
 }
 
 // unfit names these nodes; nil for none.

@@ -163,7 +163,7 @@ func (r *run) roll() {
 		r.out.Status.Phase = v1alpha1.PhaseRolling
 		if r.waits() {
 			shut := r.shut()
-			if r.blockOnAlerts() || shut {
+			if r.blockOnAlerts() || shut || r.empties() {
 				return
 			}
 		}
