@@ -20,6 +20,7 @@ func policyMutants() []mutant {
 		{"an approval counts for any wave", approvalFile, `(wave == "" || a.Spec.Wave == wave) && r.counts(a)`, `(wave == "" || a.Spec.Wave != "-") && r.counts(a)`, "wave"},
 		{"an approval counts again in a later rollout of its revision", approvalFile, "a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == r.number()", "a.Status.State == v1alpha1.ApprovalValid", "wave"},
 		{"an approval counts before it is stored", approvalFile, "r.judged(a) && r.stored(a) && max(", "r.judged(a) && max(", "wave"},
+		{"pods that no node needs stay without waves too", rollFile, "|| shut || r.empties() {", "|| shut || r.empties() || r.unneeded() {", "liveness"},
 		{"a rejection stops nothing", decideFile, "case r.rejected():", "case r.rejected() && r.in.Restored:", "suspended"},
 		{"a freeze is none", "policy/window.go", "if f.From <= now && now < f.To {", "if f.From <= now && now > f.To {", "suspended"},
 		{"a window is always open", "policy/window.go", "if open {", "if open || next >= 0 {", "suspended"},

@@ -363,11 +363,10 @@ func (s *sim) fairRollout() *op {
 	if o := s.unstickPeer(); o != nil {
 		return o
 	}
-	if o := s.retryOp(p); o != nil {
-		return o
-	}
-	if o := s.promoteOp(p); o != nil {
-		return o
+	for _, next := range []func(*v1alpha1.RolloutPolicy) *op{s.emptyOp, s.retryOp, s.promoteOp} {
+		if o := next(p); o != nil {
+			return o
+		}
 	}
 	for i := range p.Spec.Waves {
 		wave := p.Spec.Waves[i].Name
