@@ -369,7 +369,7 @@ func (k known) without(p *v1alpha1.RolloutPolicy, nodes map[string]bool, all int
 // that is spread has the first node of each zone, then the second one of each, and so on.
 func (k known) firstWave(wave *v1alpha1.Wave, began time.Time) map[string]bool {
 	first := map[string]bool{}
-	for node, at := range k.places([]v1alpha1.Wave{*wave}, began, nil) {
+	for node, at := range k.places([]v1alpha1.Wave{*wave}, began) {
 		if at == 0 && k.fit(node) == mustRun {
 			first[node] = true
 		}

@@ -20,8 +20,6 @@ import (
 type membership struct {
 	earliest map[string]int
 	always   map[string]map[string]bool
-	// closed are for each wave that has passed the nodes that it left to later ones although they were there: it takes them no more, but in their places nodes that join.
-	closed map[int]map[string]bool
 	// shrunk is whether a node has vanished.
 	shrunk bool
 	seen   map[string]bool
@@ -87,8 +85,8 @@ func spread(nodes []*corev1.Node, by string) {
 }
 
 // places gives each node its wave. A number of nodes takes them in the order of firstWave, a percentage includes the nodes of the waves before. The last wave has
-// all others. No wave takes nodes that are closed to it.
-func (k known) places(waves []v1alpha1.Wave, began time.Time, closed map[int]map[string]bool) map[string]int {
+// all others.
+func (k known) places(waves []v1alpha1.Wave, began time.Time) map[string]int {
 	members, places := k.members(began), map[string]int{}
 	for i := range waves {
 		w := &waves[i]
@@ -107,7 +105,7 @@ func (k known) places(waves []v1alpha1.Wave, began time.Time, closed map[int]map
 		}
 		free := slices.DeleteFunc(slices.Clone(members), func(n *corev1.Node) bool {
 			_, taken := places[n.Name]
-			return taken || closed[i][n.Name]
+			return taken
 		})
 		if len(w.Nodes.SpreadBy) > 0 {
 			spread(free, w.Nodes.SpreadBy[0])
@@ -129,9 +127,9 @@ func (k known) places(waves []v1alpha1.Wave, began time.Time, closed map[int]map
 func (s *sim) laterWaves(m *manager, p *v1alpha1.RolloutPolicy, target *appsv1.ControllerRevision, decided func(v1alpha1.Decision, string) bool, passed bool) *wavesRuling {
 	k := m.known.known
 	rollout := words("%s of %s in rollout %d of %s", p.UID, target.UID, target.Revision, k.set.GetUID())
-	u := &wavesRuling{waves: p.Spec.Waves, places: k.places(p.Spec.Waves, m.startOf(p, target), nil)}
+	u := &wavesRuling{waves: p.Spec.Waves, places: k.places(p.Spec.Waves, m.startOf(p, target))}
 	if s.memberships[rollout] == nil {
-		s.memberships[rollout] = &membership{earliest: map[string]int{}, always: map[string]map[string]bool{}, seen: map[string]bool{}, closed: map[int]map[string]bool{}}
+		s.memberships[rollout] = &membership{earliest: map[string]int{}, always: map[string]map[string]bool{}, seen: map[string]bool{}}
 	}
 	of := s.memberships[rollout]
 	if m == s.lead {
@@ -154,33 +152,12 @@ func (s *sim) laterWaves(m *manager, p *v1alpha1.RolloutPolicy, target *appsv1.C
 			u.open++
 		}
 	}
-	of.close(k, u, s.w.now)
-	others := u.places
-	if len(of.closed) > 0 {
-		others = k.places(p.Spec.Waves, m.startOf(p, target), of.closed)
-	}
 	for node := range u.places {
-		u.places[node] = min(u.places[node], others[node])
 		if at, known := of.earliest[node]; known {
 			u.places[node] = min(at, u.places[node])
 		}
 	}
 	return u
-}
-
-// close notes for each wave that has just passed which nodes it takes no more. One that joins in the same second may be taken.
-func (o *membership) close(k known, u *wavesRuling, now time.Time) {
-	for i := range min(u.open, len(u.waves)) {
-		if o.closed[i] != nil || u.waves[i].Nodes.Count == nil && u.waves[i].Nodes.Percent == nil {
-			continue
-		}
-		o.closed[i] = map[string]bool{}
-		for name, n := range k.nodes {
-			if u.places[name] > i && n.CreationTimestamp.Time.Before(now.Truncate(time.Second)) {
-				o.closed[i][name] = true
-			}
-		}
-	}
 }
 
 // vanished is whether nodes of a wave have had a pod of the newest revision, and none of them is left: then the wave does not pass before a user promotes it.
