@@ -16,9 +16,10 @@ const mostOfSets = 1 << 20
 const mostInBounded = 100
 
 // Bounded returns what is stored of daemon sets: without some details if they would be too large for etcd. It takes away only what no decision needs, first of the sets without an active rollout, then of the
-// others: the waves and what was measured; then messages and measurements; then the names of nodes in waves that have passed, which take no other node. It changes nothing that the given ones refer to.
+// others: the waves and what was measured; then messages and measurements; then the names of nodes in waves that have passed, which take no other node;
+// and last, because a status that is not stored holds all of these sets, those of failed nodes, which then count only while they are in their wave. It changes nothing that the given ones refer to.
 func Bounded(sets []v1alpha1.SetStatus) []v1alpha1.SetStatus {
-	for _, reduce := range []func(s *v1alpha1.SetStatus){withoutWaves, withoutDetails, withoutNames} {
+	for _, reduce := range []func(s *v1alpha1.SetStatus){withoutWaves, withoutDetails, withoutNames, withoutFailed} {
 		if data, err := json.Marshal(sets); err != nil || len(data) <= mostOfSets {
 			return sets
 		}
@@ -61,5 +62,12 @@ func withoutNames(s *v1alpha1.SetStatus) {
 		if s.Waves[k].Phase == v1alpha1.WavePassed {
 			s.Waves[k].Begun = nil
 		}
+	}
+}
+
+func withoutFailed(s *v1alpha1.SetStatus) {
+	s.Waves = slices.Clone(s.Waves)
+	for k := range s.Waves {
+		s.Waves[k].FailedNodes = nil
 	}
 }

@@ -109,3 +109,25 @@ func TestBoundedStatus(t *testing.T) {
 		t.Error("a small status is shortened")
 	}
 }
+
+// TestFailedNodesAreStored: etcd stores the status also if the revisions of many daemon sets have failed on so many nodes that their names alone are too large. While the names are not,
+// they stay: nodes count also when they have left their wave.
+func TestFailedNodesAreStored(t *testing.T) {
+	for number, stays := range map[int]bool{1: true, 200: false} {
+		sets := largeStatus(number, v1alpha1.PhaseRolling)
+		for i := range sets {
+			w := &sets[i].Waves[3]
+			for n := range 256 {
+				w.FailedNodes = append(w.FailedNodes, v1alpha1.FailedNode{Name: fmt.Sprintf("ip-10-0-3-%d.ec2.internal", n), Reason: "CrashLoopBackOff"})
+			}
+			w.Failed = 256
+		}
+		got := policy.Bounded(sets)
+		if after := sizeOf(t, got); after > 1536*1024*7/8 {
+			t.Errorf("%d sets with failed nodes have %d bytes", number, after)
+		}
+		if w := &got[0].Waves[3]; (len(w.FailedNodes) == 256) != stays || w.Failed != 256 {
+			t.Errorf("%d sets: %d of %d failed nodes are named", number, len(w.FailedNodes), w.Failed)
+		}
+	}
+}
