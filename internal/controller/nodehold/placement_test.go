@@ -31,18 +31,18 @@ func TestANodeGetsASet(t *testing.T) {
 	w.set(corev1.ConditionTrue, true)
 	w.want("the set does not run there", false)
 	passes := counted(t, w)
-	before := w.node
-	w.node = before.DeepCopy()
-	w.node.Spec.Taints = nil
-	w.NodeChanged(w.node, before)
+	change := func(edit func(n *corev1.Node)) {
+		before := w.node
+		w.node = before.DeepCopy()
+		edit(w.node)
+		w.NodeChanged(w.node, before)
+	}
+	change(func(n *corev1.Node) { n.Spec.Taints = nil })
 	passes("the taint is removed", 1)
 	w.want("the set runs there now", true)
 	passes("the world repeats the node", 1)
 
-	before = w.node
-	w.node = before.DeepCopy()
-	w.node.Labels = map[string]string{"role": "worker"}
-	w.NodeChanged(w.node, before)
+	change(func(n *corev1.Node) { n.Labels = map[string]string{"role": "worker"} })
 	passes("a label is set", 1)
 
 	w.ready(agent)
@@ -50,10 +50,7 @@ func TestANodeGetsASet(t *testing.T) {
 	w.set(corev1.ConditionTrue, false)
 	w.want("the pod is ready", false)
 	passes("the world repeats the node", 2)
-	before = w.node
-	w.node = before.DeepCopy()
-	w.node.Labels = map[string]string{"role": "other"}
-	w.NodeChanged(w.node, before)
+	change(func(n *corev1.Node) { n.Labels = map[string]string{"role": "other"} })
 	passes("a node in use without a hold gets none", 0)
 }
 
