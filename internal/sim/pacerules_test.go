@@ -35,7 +35,8 @@ func (s *sim) judgeRecreate(r *request) {
 	s.judgeInterval(r)
 }
 
-// vanishedOld is whether a manager knows the last pod that the node of a create had, and that it was of another revision of the history.
+// vanishedOld is whether a manager knows the last pod that the node of a create had, and that its hash names another revision of the history. A pod without a hash, because a webhook
+// has taken that or a stranger has made the pod, names none, nor does one whose revision was deleted: a node that has lost such a pod may get the newest revision at any time.
 func (s *sim) vanishedOld(r *request) bool {
 	k, node := r.m.known, r.action.node
 	var last *corev1.Pod
@@ -47,8 +48,11 @@ func (s *sim) vanishedOld(r *request) bool {
 	if last == nil || !k.knew[last.UID] || k.nodes[node] == nil || last.CreationTimestamp.Before(&k.nodes[node].CreationTimestamp) || imageOf(last) == r.action.image {
 		return false
 	}
-	return slices.ContainsFunc(slices.Collect(maps.Values(k.then.revisions)), func(o *appsv1.ControllerRevision) bool {
-		return ownedBy(o, k.set) && imageOfRevision(o) == imageOf(last)
+	hash := last.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
+	return hash != "" && k.firm(func(k known) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(k.revisions)), func(o *appsv1.ControllerRevision) bool {
+			return ownedBy(o, k.set) && o.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] == hash
+		})
 	})
 }
 
