@@ -245,7 +245,7 @@ func (in *Input) Order(p *rollout.Plan) (order []string, held map[string]bool) {
 		if pod := oldPod(s, i); pod == nil || in.only() && !in.concerns(i, pod) {
 			continue
 		}
-		if heldBack(p.Verdicts[i].Kind) {
+		if HeldBack(p.Verdicts[i].Kind) {
 			later = append(later, s.Nodes[i].Name)
 		} else {
 			order = append(order, s.Nodes[i].Name)
@@ -261,8 +261,8 @@ func (in *Input) Order(p *rollout.Plan) (order []string, held map[string]bool) {
 	return order, held
 }
 
-// heldBack reports whether a node with that verdict is updated only when a user, a clock or a policy releases it.
-func heldBack(kind rollout.VerdictKind) bool {
+// HeldBack reports whether a node with that verdict is updated only when a user, a clock or a policy releases it.
+func HeldBack(kind rollout.VerdictKind) bool {
 	switch kind.Cause() {
 	case rollout.CauseSpec, rollout.CauseLimit, rollout.CausePlacement, rollout.CausePolicy:
 		return true

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"everynode.dev/everynode/internal/dialect/base"
+	"everynode.dev/everynode/internal/predownload"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -57,10 +58,10 @@ func (p *pass) recordUnlisted(s *rollout.Snapshot, nodes []string) {
 	}
 }
 
-// endless reports whether a node waits of which no end is known.
-func endless(s *rollout.Snapshot) bool {
+// endless reports whether a node waits of which no end is known. A node that is held back waits for nothing before it is released, which begins a pass.
+func endless(s *rollout.Snapshot, plan *rollout.Plan) bool {
 	for i := range s.Nodes {
-		if n := &s.Nodes[i]; n.ImageWait && n.ImageUntil == 0 && !s.Gate.Halts(i) {
+		if n := &s.Nodes[i]; n.ImageWait && n.ImageUntil == 0 && !predownload.HeldBack(plan.Verdicts[i].Kind) {
 			return true
 		}
 	}

@@ -240,7 +240,7 @@ func (p *pass) predownload(ctx context.Context, h *clustercache.Resolved, a *loo
 	if a.in == nil || p.ending != nil {
 		return
 	}
-	if !returns && endless(a.s) {
+	if !returns && endless(a.s, plan) {
 		a.again = endlessRetry
 	}
 	out := predownload.Decide(a.in)
