@@ -96,7 +96,7 @@ func (s *sim) newKeeper() *keeper {
 	m.index = clustercache.NewIndex(func(clustercache.Key) {})
 	m.pace = executor.NewPace(m.clock, func(context.Context) error { return nil }, m.sleep)
 	m.c = daemonset.New(daemonset.Options{
-		Wake: func(clustercache.Key) {}, Dialects: []dialect.Dialect{d}, Workers: 1, Index: m.index, Clock: m.clock, Events: silent{}, Observer: silent{},
+		Wake: func(clustercache.Key, time.Duration) {}, Dialects: []dialect.Dialect{d}, Workers: 1, Index: m.index, Clock: m.clock, Events: silent{}, Observer: silent{},
 		Revisions: revisionsOf{m}, Sets: setsOf{m},
 		Executor: &executor.Executor{Index: m.index, Pods: podsOf{m: m}, Events: silent{}, Clock: m.clock, Count: func(string, apply.Answer) {}, Pace: m.pace},
 	})

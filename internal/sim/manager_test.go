@@ -164,7 +164,7 @@ func (s *sim) newManager(fence time.Duration) *manager {
 	m.pace.Leads = m.holds
 	m.c = daemonset.New(daemonset.Options{
 		PullJobs: m.pullJobs(), ImagesInPlace: m.imagesInPlace(),
-		Policies: m.rules.orNone(), Analyses: m.provider, Wake: m.enqueue,
+		Policies: m.rules.orNone(), Analyses: m.provider, Wake: m.wakeIn,
 		Dialects: m.dialects(), Workers: 1, Index: m.index, Clock: m.clock, Events: silent{}, Observer: observer{m: m},
 		Revisions: revisionsOf{m}, Sets: setsOf{m},
 		Executor: &executor.Executor{
@@ -311,8 +311,8 @@ func (m *manager) planned(failures int, wake time.Time, after time.Duration, err
 	case after == 0 || retry(failures) < after:
 		after = retry(failures)
 	}
-	if due := m.s.w.now.Add(after); after != 0 && (wake.IsZero() || due.Before(wake)) {
-		wake = due
+	if after != 0 {
+		wake = m.earlier(wake, after)
 	}
 	return failures, wake
 }

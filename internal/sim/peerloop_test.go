@@ -65,6 +65,29 @@ func (m *manager) enqueue(key clustercache.Key) {
 	m.peer.asked = m.peer.asked || key == m.peer.key
 }
 
+// wakeIn asks for a pass for a set after a time.
+func (m *manager) wakeIn(key clustercache.Key, after time.Duration) {
+	if after == 0 {
+		m.enqueue(key)
+		return
+	}
+	m.s.tick.Load()
+	switch key {
+	case m.key:
+		m.wake = m.earlier(m.wake, after)
+	case m.peer.key:
+		m.peer.wake = m.earlier(m.peer.wake, after)
+	}
+}
+
+// earlier is the earlier one of a time, zero for never, and of the time that is so far from now.
+func (m *manager) earlier(wake time.Time, after time.Duration) time.Time {
+	if due := m.s.w.now.Add(after); wake.IsZero() || due.Before(wake) {
+		return due
+	}
+	return wake
+}
+
 // peerDue is whether the work queue would hand out the peer now, and no pass for it is under way.
 func (m *manager) peerDue() bool {
 	l, now := &m.peer, m.s.w.now

@@ -59,8 +59,8 @@ type Options struct {
 	Late func() bool
 	// UpstreamWorks reports whether kube-controller-manager, and not this manager, manages the pods of apps/v1; nil if it never does.
 	UpstreamWorks func() bool
-	// Wake asks for a pass for a set for another reason than a change of it or its pods; nil for Enqueue.
-	Wake func(key clustercache.Key)
+	// Wake asks for a pass for a set after a time, for another reason than a change of it or its pods; nil for the work queue.
+	Wake func(key clustercache.Key, after time.Duration)
 }
 
 // Observer receives the results of a pass, after its writes.

@@ -181,7 +181,7 @@ func (c *Controller) quitGroup(key clustercache.Key, set policy.Set) {
 	changed := l.Linger(set, still)
 	l.mu.Unlock()
 	if len(still) > 0 {
-		c.queue.AddAfter(key, lingerPause) // nothing else may cause a pass when a node is done
+		c.wakeAfter(key, lingerPause) // nothing else may cause a pass when a node is done
 	}
 	if changed {
 		c.wakeHeld(set.Namespace, l)
@@ -245,10 +245,19 @@ func (c *Controller) wakeHeld(namespace string, l *ledger) {
 // wake asks for a pass for a set because another one has decided, or because of its images or analyses.
 func (c *Controller) wake(key clustercache.Key) {
 	if c.Wake != nil {
-		c.Wake(key)
+		c.Wake(key, 0)
 		return
 	}
 	c.Enqueue(key)
+}
+
+// wakeAfter asks for a pass for a set after a time.
+func (c *Controller) wakeAfter(key clustercache.Key, after time.Duration) {
+	if c.Wake != nil {
+		c.Wake(key, after)
+		return
+	}
+	c.queue.AddAfter(key, after)
 }
 
 // holds reports whether a set waits for others.

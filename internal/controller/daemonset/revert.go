@@ -108,7 +108,7 @@ func (p *pass) answered(err error) error {
 			text += fmt.Sprintf(mayUndo, p.key.Namespace, apply.RefusedAccount(err))
 		}
 		p.state.refused.Store(&refusal{text: text, generation: p.w.Generation, retryAt: rollout.Time(p.c.Clock.Now().Add(policy.RefusedPause).UnixNano())})
-		p.c.queue.Add(p.key)
+		p.c.wake(p.key)
 		return nil
 	default:
 		return fmt.Errorf("changing the template back: %w", err)
