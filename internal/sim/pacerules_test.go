@@ -35,8 +35,9 @@ func (s *sim) judgeRecreate(r *request) {
 	s.judgeInterval(r)
 }
 
-// vanishedOld is whether a manager knows the last pod that the node of a create had, and that its hash names another revision of the history. A pod without a hash, because a webhook
-// has taken that or a stranger has made the pod, names none, nor does one whose revision was deleted: a node that has lost such a pod may get the newest revision at any time.
+// vanishedOld is whether a manager knows the last pod that the node of a create had, and that its hash names another revision of the history, with its template. A pod without a hash,
+// because a webhook has taken that or a stranger has made the pod, names none, nor does one whose revision was deleted or has made way for that of a stranger: a node that has lost such a
+// pod may get the newest revision at any time.
 func (s *sim) vanishedOld(r *request) bool {
 	k, node := r.m.known, r.action.node
 	var last *corev1.Pod
@@ -51,7 +52,7 @@ func (s *sim) vanishedOld(r *request) bool {
 	hash := last.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
 	return hash != "" && k.firm(func(k known) bool {
 		return slices.ContainsFunc(slices.Collect(maps.Values(k.revisions)), func(o *appsv1.ControllerRevision) bool {
-			return ownedBy(o, k.set) && o.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] == hash
+			return ownedBy(o, k.set) && o.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] == hash && imageOfRevision(o) == imageOf(last)
 		})
 	})
 }
