@@ -199,7 +199,7 @@ func arrive(pod *rollout.Pod, f *dialect.PodFacts, now rollout.Time) rollout.Tim
 // inPlaceOf fills in how far a change in place has come. A grace period that began by another clock has ended, and so has the time for a restart.
 func inPlaceOf(pod *rollout.Pod, w *dialect.Workload, f *dialect.PodFacts, now rollout.Time) {
 	pod.Gate, pod.InPlace, pod.Open, pod.Stuck, pod.Recreates = f.Gate, f.InPlace, f.Open, f.Stuck, f.Recreates
-	pod.Starting = f.Starting
+	pod.Starting, pod.Interrupted = f.Starting, f.Interrupted
 	if pod.Ready && !ahead(f.ReadyAfter, now) {
 		pod.ReadySince = max(pod.ReadySince, f.ReadyAfter)
 	}

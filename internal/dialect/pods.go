@@ -35,6 +35,8 @@ type PodFacts struct {
 	Recreates uint8
 	// ArrivesBy is when a change counts as arrived although the reports of the node do not prove it; 0 if they are conclusive.
 	ArrivesBy rollout.Time
+	// Interrupted reports whether the pod was being prepared to be deleted, and that ended before it was: see rollout.Pod.
+	Interrupted bool
 	// Starting reports whether a container that reads labels or annotations in its environment does not run.
 	Starting bool
 	// Preparing reports whether the pod has been prepared to be deleted.

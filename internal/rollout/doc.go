@@ -157,7 +157,7 @@
 // begins with RestartWithin when it is ready again.
 //
 // With Gate.Creates an arrived pod that is old gets an Unmark, not a Patch: the pod may be new, so no update has begun there, and it must wait for its turn. Where the
-// last write was refused it is patched.
+// last write was refused, or the pod is Interrupted, it is patched.
 //
 // Where the table says Patch and the pod cannot be changed in place any more, it is recreated. That takes no further slot:
 // from the Mark or the Patch until its node runs the change and the gate is open, the pod counts as not ready, whatever its condition says. A pod gets one

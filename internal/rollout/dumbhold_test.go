@@ -283,7 +283,7 @@ func (d *dumb) step(f facts) (do []Action, waits VerdictKind, until Time) {
 	}
 	unmark := Action{Kind: Unmark, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: FinishingInPlace}
 	paces := d.s.Gate != nil && d.s.Gate.Creates && f.Refusal == nil // then what may be a new pod has its turn like any other
-	replaced := p.Revision != d.s.Set.Update && d.s.Set.Strategy == RollingUpdate && f.hold == 0 && (p.InPlace != InPlaceArrived || !paces)
+	replaced := p.Revision != d.s.Set.Update && d.s.Set.Strategy == RollingUpdate && f.hold == 0 && (p.InPlace != InPlaceArrived || p.Interrupted || !paces)
 	able := d.s.Set.InPlace && d.whyNot(f, p) == NoDetail
 	announced := p.InPlace == InPlaceAnnounced
 	alone := len(f.live) == 1 && len(f.leaving) == 0

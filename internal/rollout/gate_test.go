@@ -65,7 +65,7 @@ func gateViolations(s *Snapshot, p *Plan) (bad []string) {
 		n, gate := &s.Nodes[a.Node], s.Gate.Holds[a.Node]
 		begun, _ := d.progressOf(n)
 		changing := slices.ContainsFunc(n.Pods, func(p Pod) bool {
-			return p.InPlace != InPlaceNone && (p.InPlace != InPlaceArrived || !s.Gate.Creates || n.Refusal != nil)
+			return p.InPlace != InPlaceNone && (p.InPlace != InPlaceArrived || p.Interrupted || !s.Gate.Creates || n.Refusal != nil)
 		})
 		starting := !begun && !changing && s.Set.Strategy == RollingUpdate && (a.Reason == Recreating || a.Reason == Surging || a.Kind == Mark || a.Kind == Patch && !s.Set.ClosesGate())
 		vanished := !begun && s.Gate.Creates && a.Reason == Creating && a.Revision == s.Set.Update && d.inHistory(n.Last) && n.Last != s.Set.Update && s.Set.Strategy == RollingUpdate

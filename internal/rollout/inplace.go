@@ -80,9 +80,9 @@ func (d *decision) proceed(t *nodeContext) (acts bool, waits VerdictKind) {
 }
 
 // opensFirst reports whether the gate of an old pod is opened before its update starts. A new pod has a closed gate, too: no update has begun there, and the pace
-// of the policy says when it does.
+// of the policy says when it does. A pod that is Interrupted is no new one: where writes are slow, the gate that was closed for its update would be opened again and again.
 func (d *decision) opensFirst(t *nodeContext, p *Pod) bool {
-	return d.in.Gate != nil && d.in.Gate.Creates && p.InPlace == InPlaceArrived && t.node.Refusal == nil
+	return d.in.Gate != nil && d.in.Gate.Creates && p.InPlace == InPlaceArrived && !p.Interrupted && t.node.Refusal == nil
 }
 
 // subject is the pod of a node that a change in place can be about.

@@ -250,6 +250,8 @@ type Pod struct {
 	Doubtful bool
 	// Starting reports whether a container that reads labels or annotations in its environment does not run, so it is not known which it will have.
 	Starting bool
+	// Interrupted reports whether the pod, which is InPlaceArrived, was being prepared to be deleted, and that ended before it was: its gate was closed for the preDelete hook.
+	Interrupted bool
 	// NoResize reports whether the API server has refused to change the pod's resources.
 	NoResize bool
 	// Waiting are the reasons why containers do not start, Pull whether the pod waits for an image, and Restarts how often its containers were restarted, together. OtherRestarts

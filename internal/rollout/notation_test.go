@@ -76,7 +76,7 @@ func (p *player) run(args []string) (string, error) {
 //	backoff a delay=4s last=-2s
 //	pass 10s
 //	node a must|stay|leave|unknown [gone] [not-ready] [blocked|unanswered] [refused|refused=5s|refused-patch=5s|refused-delete=5s|taken-back=5s] [selected] [last=v1] [down=-5s|up=-5s] [joined=-5s] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,deleted=-3s,name=x
-//	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|open|arrived|announced (open: patched, and its gate was not closed), grace=5s, stuck, stuck=30s (then, if its containers are not restarted), no-resize, starting; doubtful; what it says: says=old/v2, says=new/v2
+//	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|open|arrived|interrupted|announced (open: patched, and its gate was not closed), grace=5s, stuck, stuck=30s (then, if its containers are not restarted), no-resize, starting; doubtful; what it says: says=old/v2, says=new/v2
 func (p *player) describe(input []string) (string, error) {
 	for _, line := range input {
 		words := strings.Fields(line)
@@ -415,6 +415,8 @@ func (p *player) pod(n *Node, word string) (Pod, error) {
 			pod.InPlace, pod.Open = InPlacePatched, true
 		case "arrived":
 			pod.InPlace, pod.Gate = InPlaceArrived, true
+		case "interrupted":
+			pod.InPlace, pod.Gate, pod.Interrupted = InPlaceArrived, true, true
 		case "announced":
 			pod.InPlace, pod.Gate = InPlaceAnnounced, true
 		case "stuck":

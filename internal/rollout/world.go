@@ -90,7 +90,7 @@ func (w *World) change(n *Node, i int, a Action) error {
 	case a.Kind == Resume && p.InPlace == InPlaceAnnounced:
 		p.InPlace, p.GraceUntil = InPlacePatched, 0
 	case a.Kind == Unmark && (p.InPlace == InPlaceMarked || p.InPlace == InPlaceArrived):
-		p.InPlace, p.GraceUntil = InPlaceNone, 0
+		p.InPlace, p.GraceUntil, p.Interrupted = InPlaceNone, 0, false
 	default:
 		return fmt.Errorf("that cannot be done to a pod whose hook is %s and whose change in place is %s", p.Hook, p.InPlace)
 	}

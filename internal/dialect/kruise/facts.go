@@ -44,6 +44,7 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 	}
 	state, since := stateOf(p) // read once: every version of every pod comes here
 	f.InPlace, f.MarkedAt = phaseOf(p, state, since)
+	f.Interrupted = f.InPlace == rollout.InPlaceArrived && stranded(p)
 	f.Open = f.InPlace == rollout.InPlacePatched && closedGate(p) == nil && !unopened(p, kruise.InPlaceUpdateReady)
 	f.ReadyAfter = readyAfter(p, state, since)
 	switch f.InPlace {

@@ -167,6 +167,9 @@ func TestPhaseOfAChange(t *testing.T) {
 		if facts.InPlace != c.want {
 			t.Errorf("%s: %s, want %s", c.name, facts.InPlace, c.want)
 		}
+		if interrupted := kruise.HeldByHook(c.pod) && c.want == rollout.InPlaceArrived; facts.Interrupted != interrupted {
+			t.Errorf("%s: interrupted %t, want %t", c.name, facts.Interrupted, interrupted)
+		}
 	}
 }
 
