@@ -20,14 +20,14 @@ func slowMutants() []mutant {
 		{"a lease that was given back counts as held", leaseFile, "s.held = time.Time{} // also", "// also", "budget surge one-pod in-place"},
 		{"the time of a slow write counts from when it has found its place", slowFile, "\te.beginSlowly(w)\n\tbegan :=", "\tbegan :=", "budget surge one-pod in-place"},
 		{"a slow write is sent although its pod has become ready", slowFile, "if w.void != nil && w.void() {", "if false {", "budget surge"},
-		{"a slow write does not ask for another controller", slowFile, "edited || !mayWrite() || void", "edited || void", "other"},
+		{"a slow write does not ask for another controller", slowFile, "edited || !mayWrite() || void", "edited || !mayWrite() && false || void", "other"},
 		{"nobody asks for the lease before a slow write", slowFile, "if e.Pace.Leads != nil && !e.Pace.Leads() {", "if false {", "lease"},
 		{"a slow delete holds its pod no longer than a fast one", slowFile, "Pace.now().Add(SlowWriteTimeout + writeTimeout)", "Pace.now().Add(writeTimeout)", "budget surge one-pod needless known-pod"},
 		{"a slow create does not hold its node", slowCreateFile, "w.Slow = true\n\t\t\te.Index.Begin(w)", "w.Slow = true", "one-pod known-pod surge"},
 		{"a slow edit does not hold its pod", slowFile, "e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until, Takes: takesAway(a, edit.Edit)})", "_ = uid", "in-place budget"},
 		{"a slow delete that was refused is not taken back", slowFile, "case apply.Refused, apply.Busy:\n\t\t\t\te.Index.Resolve(w, inflight.NoEffect)", "case apply.Refused, apply.Busy:\n\t\t\t\te.Index.Resolve(w, inflight.TookEffect)", "liveness status"},
 		{"nobody comes back after a slow write", slowFile, "e.Index.Notify(e.key) ", "_ = e.key ", "liveness status"},
-		{"a gate that is closed is closed again", "dialect/kruise/edits.go", "readable && slices.Equal(has, held)", "readable && false", "liveness"},
+		{"a gate that is closed is closed again", "dialect/kruise/edits.go", "readable && slices.Equal(has, held)", "readable && slices.Equal(has, held) && false", "liveness"},
 		{"a slow create that was refused holds its node for ever", slowCreateFile, "\tcase apply.Refused, apply.Busy, apply.Ended:\n", "\tcase apply.Refused, apply.Busy, apply.Ended:\n\t\treturn false\n", "liveness"},
 	}
 }
