@@ -47,11 +47,11 @@ func (r *run) goesOn(k int) halt {
 	return last
 }
 
-// promotion is the decision that ends the soak of a wave; nil for none. One that was about nodes that are gone or left out does not.
+// promotion is the decision that ends the soak of a wave; nil for none. One that was about nodes that are gone or left out has a message (see note), and does not.
 func (r *run) promotion(wave string) *v1alpha1.RolloutApproval {
 	for i := range r.in.Approvals {
 		a := &r.in.Approvals[i]
-		if a.Spec.Decision == v1alpha1.Promote && a.Spec.Wave == wave && r.counts(a) && a.Status.Step == 0 && a.Status.Domain == "" && a.Status.Message == "" {
+		if a.Spec.Decision == v1alpha1.Promote && a.Spec.Wave == wave && r.counts(a) && a.Status.Message == "" {
 			return a
 		}
 	}

@@ -107,7 +107,6 @@ func mutants() []mutant {
 		{"a promote counts for each later step", "order.go", "end <= goesOn ||", "goesOn > 0 ||"},
 		{"a promote counts for each later zone", "halt.go", "return known && value <= last", "return known && value+last != \"\""},
 		{"a promote from before a wave was gone goes on without it", "roll.go", "r.goesOn(k).step < w.Gone", "r.decided(v1alpha1.Promote, w.Name) == nil"},
-		{"a promote of a step ends the soak of the wave", "halt.go", " && a.Status.Step == 0 && a.Status.Domain == \"\"", ""},
 		{"a promote of a zone that is gone counts for each later one", "order.go", "r.out.Status.Wave, r.halt.domain = w.Name, w.Domain", "r.out.Status.Wave, r.halt.domain = w.Name, r.p.TopologyKey+\"=~\""},
 		{"a set that changes its group frees the earlier one", "ledger.go", "all[e.Group] = both(e.UnderWay, is.UnderWay)", "all[e.Group] = nil"},
 		{"a set that has changed its group holds the earlier one for ever", "ledger.go", "all[group] = both(nodes, is.UnderWay)", "all[group] = nodes"},
