@@ -22,7 +22,6 @@ func groupMutants() []mutant {
 		{"a write without an answer begins nothing", groupFile, "r.standing[i].UnderWay || r.unanswered(i)", "r.standing[i].UnderWay", "group"},
 		{"of two scopes the last one counts", groupFile, "g.Scope = max(g.Scope, p.Group.Scope)", "g.Scope = p.Group.Scope", "group"},
 		{"a set that waits for its group is not woken", groupsFile, "\t\t\t\tc.wake(key)\n", "\t\t\t\t_ = key\n", "liveness"},
-		{"a pod whose edit has no answer is broken", watchFile, "|| p.InPlace == rollout.InPlaceArrived || p.Doubtful)", "|| p.InPlace == rollout.InPlaceArrived)", "group"},
 		{"two sets that are down wait for each other", groupFile, "!held || by.waits && down", "!held || by.waits && down && r.s == nil", "liveness"},
 		{"each of two sets goes first", ledgerFile, "if o.before(&c) {", "if o.before(&c) || c.before(o) {", "liveness"},
 	}
