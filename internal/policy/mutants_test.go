@@ -225,6 +225,8 @@ func mutants() []mutant {
 		{"alerts stop the deadline of a wave that has begun", "failure.go", "&& r.rolled() && r.lacked(st.Name)", "&& r.rolled() && r.lacked(st.Name) && (r.last.Alerts == nil || r.last.Alerts.Answer == v1alpha1.AnswerPass)"},
 		{"windows stop the deadline of a wave that has begun", "failure.go", "r.last.Phase == v1alpha1.PhaseRolling || r.last.Phase == v1alpha1.PhaseWaitingForWindow ||", "r.last.Phase == v1alpha1.PhaseRolling ||"},
 		{"an analysis without an answer stops the deadline of a wave that has begun", "failure.go", " || blocks(r.last, blockedUnknown))", ")"},
+		{"the time of a pause counts for a node", "nodefailure.go", "if r.s.Set.Paused || r.p.Suspend {", "if r.p.Suspend {"},
+		{"the time of a suspension counts for a node", "nodefailure.go", "if r.s.Set.Paused || r.p.Suspend {", "if r.s.Set.Paused {"},
 		{"the time of a pause counts for the deadline of a wave", "deadline.go", "!r.s.Set.Paused && r.proceeds(k, held)", "r.proceeds(k, held)"},
 		{"the time in which nothing may start counts for the deadline of a wave", "deadline.go", "!r.s.Set.Paused && r.proceeds(k, held)", "!r.s.Set.Paused && held != nil"},
 		{"a wave proceeds without a budget", "deadline.go", "return idle < most", "return idle < most || waits"},

@@ -12,6 +12,9 @@ import (
 // timed reports whether the time in which a node has no available pod counts. The answers that another controller gets to its creates are not known, so there each node that is ready and has
 // no pod counts.
 func (r *run) timed(n *rollout.Node, w *watched) bool {
+	if r.s.Set.Paused || r.p.Suspend { // a user looks into it
+		return false
+	}
 	p := r.podOf(n)
 	if p == nil {
 		return n.Ready && len(n.Pods) == 0 && (refused(n) && !r.usedUpByOthers(n) || r.s.Set.ExternalController)

@@ -14,7 +14,8 @@ type Failure struct {
 	// NodeDeadline is how long a pod of the new revision, or its creation if that is refused, may be unavailable. The time in which a quota has no room for
 	// the pod, and counts no more of it than of pods of the committed revision, does not count. The time in which the node is not ready does not count either, unless the
 	// node stopped being ready within nodeDeadline after it got its pod, or after that was changed in place. Nor does the time of pulling images for the first
-	// start of containers; where the kubelet does not report it, at most 30 minutes. At least 1s; the default is 10m.
+	// start of containers; where the kubelet does not report it, at most 30 minutes. Nor does the time in which the set is paused or the policy suspended. At least 1s;
+	// the default is 10m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
