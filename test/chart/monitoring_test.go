@@ -333,6 +333,15 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 	}
 }
 
+// TestHoldsAreNoWarnings: that a rollout waits for its window is what a user has asked for.
+func TestHoldsAreNoWarnings(t *testing.T) {
+	for _, alert := range alerts(t) {
+		if info := alert.Alert == "EverynodeRolloutHeldOutsideWindow"; info != (alert.Labels["severity"] == "info") {
+			t.Errorf("%s has the severity %s", alert.Alert, alert.Labels["severity"])
+		}
+	}
+}
+
 // TestRulesOfTheChart are those of the file, with the address of the pages.
 func TestRulesOfTheChart(t *testing.T) {
 	all := release{values: manyValues}.objects(t)
