@@ -11,6 +11,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -30,12 +31,24 @@ type hook struct {
 	namespaces                    *metav1.LabelSelector
 }
 
-// needed are the objects that an installation and every rollout create.
-func needed() []schema.GroupResource {
-	return []schema.GroupResource{{Resource: "pods"}, {Group: "apps", Resource: "deployments"}, {Group: "apps", Resource: "controllerrevisions"}}
+// object is a resource of which an installation or a rollout creates objects.
+type object struct {
+	schema.GroupResource
+	namespaced bool
 }
 
-// foreignHooks reports webhooks of other projects that keep Everynode from its work: those without a ready pod, without which the API server accepts no pod,
+// created are the objects that an installation and every rollout create. No webhook is asked about the configuration of webhooks and of admission policies.
+func (p *installation) created() []object {
+	objects := []object{{schema.GroupResource{Resource: "pods"}, true}}
+	for _, r := range p.installs() {
+		if r.Verb == "create" && r.Group != admissionv1.GroupName {
+			objects = append(objects, object{schema.GroupResource{Group: r.Group, Resource: r.Resource}, r.Namespace != ""})
+		}
+	}
+	return append(objects, object{schema.GroupResource{Group: "apps", Resource: "replicasets"}, true}, object{schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}, true})
+}
+
+// foreignHooks reports webhooks of other projects that keep Everynode from its work: those without a ready pod, without which the API server refuses objects,
 // and those for Advanced DaemonSets, such as OpenKruise's.
 func (p *installation) foreignHooks(ctx context.Context, f *forms) []Finding {
 	hooks, unread := p.othersHooks(ctx)
@@ -61,22 +74,8 @@ func (p *installation) foreignHooks(ctx context.Context, f *forms) []Finding {
 // foreignHook checks one webhook.
 func (p *installation) foreignHook(ctx context.Context, h *hook) Finding {
 	of := fmt.Sprintf("the webhook %s of %s %s", h.name, h.resource, h.configuration)
-	for _, about := range needed() {
-		if !h.sees(about) || h.failurePolicy != nil && *h.failurePolicy != admissionv1.Fail || h.client.Service == nil {
-			continue
-		}
-		service := h.client.Service
-		ready, unread := p.ready(ctx, service.Namespace, service.Name)
-		switch {
-		case unread != nil:
-			return *unread
-		case !ready && !p.asked(ctx, h):
-			return warning("start the pods of that Service before a rollout in these namespaces",
-				"%s is not answered: the Service %s/%s has no ready pod, so the API server may refuse all %s in the namespaces that it selects, which are not Everynode's", of, service.Namespace, service.Name, about)
-		case !ready:
-			return failed(fmt.Sprintf("start the pods of that Service, or, if the project is not installed any more, kubectl delete %s %s", h.resource, h.configuration),
-				"%s is not answered: the Service %s/%s has no ready pod, so the API server may refuse all %s", of, service.Namespace, service.Name, about)
-		}
+	if finding := p.unanswered(ctx, h, of); finding.Result != OK {
+		return finding
 	}
 	if h.decides() {
 		return warning("leave kruise out of the dialects, or remove the webhook when no manager of that project serves Advanced DaemonSets any more",
@@ -85,14 +84,40 @@ func (p *installation) foreignHook(ctx context.Context, h *hook) Finding {
 	return Finding{Result: OK}
 }
 
-// asked reports whether the webhook selects a namespace of the installation. One that does not exist yet has the label with its name; one that cannot be read is
-// taken to be selected.
-func (p *installation) asked(ctx context.Context, h *hook) bool {
+// unanswered checks whether the API server refuses objects, because it must ask a webhook that has no ready pod.
+func (p *installation) unanswered(ctx context.Context, h *hook, of string) Finding {
+	service := h.client.Service
+	about := slices.DeleteFunc(p.created(), func(o object) bool { return !h.sees(o) })
+	if len(about) == 0 || h.failurePolicy != nil && *h.failurePolicy != admissionv1.Fail || service == nil {
+		return Finding{Result: OK}
+	}
+	switch ready, unread := p.ready(ctx, service.Namespace, service.Name); {
+	case unread != nil:
+		return *unread
+	case ready:
+		return Finding{Result: OK}
+	}
+	if i := slices.IndexFunc(about, func(o object) bool { return p.asked(ctx, h, o) }); i >= 0 {
+		return failed(fmt.Sprintf("start the pods of that Service, or, if the project is not installed any more, kubectl delete %s %s", h.resource, h.configuration),
+			"%s is not answered: the Service %s/%s has no ready pod, so the API server may refuse all %s", of, service.Namespace, service.Name, about[i])
+	}
+	return warning("start the pods of that Service before a rollout in these namespaces",
+		"%s is not answered: the Service %s/%s has no ready pod, so the API server may refuse all %s in the namespaces that it selects, which are not Everynode's", of, service.Namespace, service.Name, about[0])
+}
+
+// asked reports whether the webhook selects such an object of the installation. It selects all without a namespace, except that a namespace is selected by its own labels.
+// A namespace that does not exist yet has the label with its name; one that cannot be read is taken to be selected.
+func (p *installation) asked(ctx context.Context, h *hook, about object) bool {
+	isNamespace := about.GroupResource == schema.GroupResource{Resource: "namespaces"}
 	selector, err := metav1.LabelSelectorAsSelector(h.namespaces)
-	if err != nil || h.namespaces == nil {
+	if err != nil || h.namespaces == nil || !about.namespaced && !isNamespace {
 		return true
 	}
-	return slices.ContainsFunc([]string{p.namespace, p.agents}, func(name string) bool {
+	names := []string{p.namespace, p.agents}
+	if isNamespace || about.Group == rbacv1.GroupName { // the chart has no other objects there
+		names = append(names, kruiseapi.PullSecretNamespace)
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
 		set := labels.Set{corev1.LabelMetadataName: name}
 		switch namespace, err := p.c.Kubernetes.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); {
 		case err == nil:
@@ -105,19 +130,23 @@ func (p *installation) asked(ctx context.Context, h *hook) bool {
 }
 
 // sees reports whether the webhook may be asked when such an object is created, in a namespace that it selects. Its other selectors and its conditions are not evaluated.
-func (h *hook) sees(about schema.GroupResource) bool {
+func (h *hook) sees(about object) bool {
 	has := func(list []string, name string) bool {
 		return slices.Contains(list, name) || slices.Contains(list, "*")
 	}
+	scope := admissionv1.ClusterScope
+	if about.namespaced {
+		scope = admissionv1.NamespacedScope
+	}
 	return slices.ContainsFunc(h.rules, func(r admissionv1.RuleWithOperations) bool {
-		return has(r.APIGroups, about.Group) && (has(r.Resources, about.Resource) || slices.Contains(r.Resources, "*/*")) &&
+		return (r.Scope == nil || *r.Scope == admissionv1.AllScopes || *r.Scope == scope) && has(r.APIGroups, about.Group) && (has(r.Resources, about.Resource) || slices.Contains(r.Resources, "*/*")) &&
 			(slices.Contains(r.Operations, admissionv1.Create) || slices.Contains(r.Operations, admissionv1.OperationAll))
 	})
 }
 
 // decides reports whether the webhook is one for Advanced DaemonSets.
 func (h *hook) decides() bool {
-	return h.named(kruiseapi.Group) && h.sees(schema.GroupResource{Group: kruiseapi.Group, Resource: kruiseapi.Resource})
+	return h.named(kruiseapi.Group) && h.sees(object{schema.GroupResource{Group: kruiseapi.Group, Resource: kruiseapi.Resource}, true})
 }
 
 // named reports whether a rule names the group: one for all groups is that of a policy engine or the like.

@@ -202,10 +202,9 @@ func (p *installation) rivals(ctx context.Context, f *forms) []Finding {
 	return findings
 }
 
-// installRights checks what a user must be allowed to do for an installation.
-func (p *installation) installRights(ctx context.Context) []Finding {
-	var missing []string
-	for _, r := range []authorizationv1.ResourceAttributes{
+// installs is what a user must be allowed to do for an installation. What has no namespace here is not in a namespace.
+func (p *installation) installs() []authorizationv1.ResourceAttributes {
+	return []authorizationv1.ResourceAttributes{
 		{Verb: "create", Resource: "namespaces"},
 		{Verb: "create", Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
 		{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
@@ -229,7 +228,13 @@ func (p *installation) installRights(ctx context.Context) []Finding {
 		{Verb: "create", Resource: "services", Namespace: p.namespace},
 		{Verb: "create", Resource: "serviceaccounts", Namespace: p.namespace},
 		{Verb: "create", Resource: "secrets", Namespace: p.namespace}, // where helm keeps its releases
-	} {
+	}
+}
+
+// installRights checks what a user must be allowed to do for an installation.
+func (p *installation) installRights(ctx context.Context) []Finding {
+	var missing []string
+	for _, r := range p.installs() {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &r}}
 		answer, err := p.c.Kubernetes.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {

@@ -48,6 +48,13 @@ func otherHooks(name, service, group, resource string) *admissionv1.MutatingWebh
 	}}}
 }
 
+// inNamespaces lets webhooks be asked only about objects in namespaces.
+func inNamespaces(c *admissionv1.MutatingWebhookConfiguration) *admissionv1.MutatingWebhookConfiguration {
+	scope := admissionv1.NamespacedScope
+	c.Webhooks[0].Rules[0].Scope = &scope
+	return c
+}
+
 // elsewhere lets webhooks be asked only in some namespaces.
 func elsewhere(c *admissionv1.MutatingWebhookConfiguration, operator metav1.LabelSelectorOperator, namespaces ...string) *admissionv1.MutatingWebhookConfiguration {
 	c.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: operator, Values: namespaces}}}
@@ -91,8 +98,12 @@ func TestBeforeInstall(t *testing.T) {
 		},
 		// Kyverno and others leave out namespaces. What they refuse elsewhere is not about the installation.
 		"install-webhooks-elsewhere": {objects: []runtime.Object{
-			elsewhere(otherHooks("policies", "engine", "*", "*"), metav1.LabelSelectorOpNotIn, "everynode-system", "everynode-agents"),
+			elsewhere(inNamespaces(otherHooks("policies", "engine", "*", "*")), metav1.LabelSelectorOpNotIn, "everynode-system", "everynode-agents", "kruise-daemon-config"),
 			elsewhere(otherHooks("tenants", "tenant", "", "pods"), metav1.LabelSelectorOpIn, "tenant"),
+		}},
+		// But that is about objects in namespaces: the webhook is asked about all others.
+		"install-webhooks-cluster": {want: first, objects: []runtime.Object{
+			elsewhere(otherHooks("policies", "engine", "*", "*"), metav1.LabelSelectorOpNotIn, "everynode-system", "everynode-agents", "kruise-daemon-config"),
 		}},
 		"install-webhooks-unseen-namespaces": {want: first, hidden: "namespaces", objects: []runtime.Object{
 			elsewhere(otherHooks("policies", "engine", "*", "*"), metav1.LabelSelectorOpIn, "tenant"),
