@@ -15,7 +15,7 @@ import (
 )
 
 // waitingWrite is a slow write that waits for its lease, and then for its answer. It returns until when the write was recorded as under way when it was sent, and when that was.
-func waitingWrite(t *testing.T, e *Executor, ctx context.Context, waits time.Duration) (until, sent rollout.Time) {
+func waitingWrite(ctx context.Context, t *testing.T, e *Executor, waits time.Duration) (until, sent rollout.Time) {
 	t.Helper()
 	s := sender{Executor: e, key: setKey(0)}
 	e.Slow.Hold = func(context.Context) error { time.Sleep(waits); return nil }
@@ -39,7 +39,7 @@ func TestTheTimeOfASlowWriteThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := unreadyJob(t, &slowPods{}, 1, rollout.Delete, rollout.Recreating)
 		e.Pace, e.Slow = newPace(), &SlowLane{Pods: &slowPods{}, Free: func(context.Context, func() bool) {}}
-		until, sent := waitingWrite(t, e, t.Context(), SlowWriteTimeout/2)
+		until, sent := waitingWrite(t.Context(), t, e, SlowWriteTimeout/2)
 		if want := sent.Add(SlowWriteTimeout + writeTimeout); sent == 0 || until != want {
 			t.Errorf("sent at %v and under way until %v, want until %v", sent, until, want)
 		}
@@ -58,7 +58,7 @@ func TestWhoEndsKeepsTheLeaseOfSlowWrites(t *testing.T) {
 			if ends {
 				time.AfterFunc(time.Second, end)
 			}
-			waitingWrite(t, e, ctx, 2*time.Second)
+			waitingWrite(ctx, t, e, 2*time.Second)
 			if freed == ends {
 				t.Errorf("the manager ends %t, and the lease is given back %t", ends, freed)
 			}
