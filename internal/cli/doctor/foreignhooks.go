@@ -28,7 +28,7 @@ type hook struct {
 	failurePolicy                 *admissionv1.FailurePolicyType
 	client                        admissionv1.WebhookClientConfig
 	rules                         []admissionv1.RuleWithOperations
-	namespaces                    *metav1.LabelSelector
+	namespaces, objects           *metav1.LabelSelector
 }
 
 // object is a resource of which an installation or a rollout creates objects.
@@ -97,6 +97,10 @@ func (p *installation) unanswered(ctx context.Context, h *hook, of string) Findi
 	case ready:
 		return Finding{Result: OK}
 	}
+	if h.optsIn() {
+		return warning("start the pods of that Service before a rollout with this label, and before you give the label to Everynode in values of the chart",
+			"%s is not answered: the Service %s/%s has no ready pod, so the API server may refuse all %s with the label that it selects, which Everynode's do not have", of, service.Namespace, service.Name, about[0])
+	}
 	if i := slices.IndexFunc(about, func(o object) bool { return p.asked(ctx, h, o) }); i >= 0 {
 		return failed(fmt.Sprintf("start the pods of that Service, or, if the project is not installed any more, kubectl delete %s %s", h.resource, h.configuration),
 			"%s is not answered: the Service %s/%s has no ready pod, so the API server may refuse all %s", of, service.Namespace, service.Name, about[i])
@@ -129,7 +133,22 @@ func (p *installation) asked(ctx context.Context, h *hook, about object) bool {
 	})
 }
 
-// sees reports whether the webhook may be asked when such an object is created, in a namespace that it selects. Its other selectors and its conditions are not evaluated.
+// optsIn reports whether the webhook is asked only about objects with a label that those of the installation do not have. They may have each label of the domain
+// kubernetes.io and of Everynode, and each without a domain, as helm gives its Secrets.
+func (h *hook) optsIn() bool {
+	selector, err := metav1.LabelSelectorAsSelector(h.objects)
+	if err != nil || h.objects == nil {
+		return false
+	}
+	requirements, _ := selector.Requirements()
+	return slices.ContainsFunc(requirements, func(r labels.Requirement) bool {
+		domain, _, has := strings.Cut(r.Key(), "/")
+		own := !has || domain == everynode.Domain || domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io")
+		return !own && !r.Matches(labels.Set{})
+	})
+}
+
+// sees reports whether the webhook may be asked when such an object is created, if its selectors select it. Its conditions are not evaluated.
 func (h *hook) sees(about object) bool {
 	has := func(list []string, name string) bool {
 		return slices.Contains(list, name) || slices.Contains(list, "*")
@@ -168,7 +187,7 @@ func (p *installation) othersHooks(ctx context.Context) (hooks []hook, unread *F
 	}
 	for _, c := range mutatingList.Items {
 		for _, w := range c.Webhooks {
-			hooks = append(hooks, hook{mutatingResource, c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules, w.NamespaceSelector})
+			hooks = append(hooks, hook{mutatingResource, c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules, w.NamespaceSelector, w.ObjectSelector})
 		}
 	}
 	validatingList, err := admission.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: "!" + everynode.PartOf})
@@ -177,7 +196,7 @@ func (p *installation) othersHooks(ctx context.Context) (hooks []hook, unread *F
 	}
 	for _, c := range validatingList.Items {
 		for _, w := range c.Webhooks {
-			hooks = append(hooks, hook{validatingResource, c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules, w.NamespaceSelector})
+			hooks = append(hooks, hook{validatingResource, c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules, w.NamespaceSelector, w.ObjectSelector})
 		}
 	}
 	slices.SortFunc(hooks, func(a, b hook) int {

@@ -61,6 +61,12 @@ func elsewhere(c *admissionv1.MutatingWebhookConfiguration, operator metav1.Labe
 	return c
 }
 
+// labelled lets webhooks be asked only about objects with such a label.
+func labelled(c *admissionv1.MutatingWebhookConfiguration, operator metav1.LabelSelectorOperator, key string, values ...string) *admissionv1.MutatingWebhookConfiguration {
+	c.Webhooks[0].ObjectSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: values}}}
+	return c
+}
+
 // behind is the endpoint of a Service.
 func behind(service string, ready bool) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
@@ -104,6 +110,16 @@ func TestBeforeInstall(t *testing.T) {
 		// But that is about objects in namespaces: the webhook is asked about all others.
 		"install-webhooks-cluster": {want: first, objects: []runtime.Object{
 			elsewhere(otherHooks("policies", "engine", "*", "*"), metav1.LabelSelectorOpNotIn, "everynode-system", "everynode-agents", "kruise-daemon-config"),
+		}},
+		// Istio's injector, for pods that ask for it. What leaves objects with a label out is asked about those without.
+		"install-webhooks-opt-in": {objects: []runtime.Object{
+			labelled(otherHooks("injector", "mesh", "", "pods"), metav1.LabelSelectorOpIn, "sidecar.istio.io/inject", "true"),
+		}},
+		"install-webhooks-opt-out": {want: first, objects: []runtime.Object{
+			labelled(otherHooks("injector", "mesh", "", "pods"), metav1.LabelSelectorOpNotIn, "sidecar.istio.io/inject", "false"),
+		}},
+		"install-webhooks-own-label": {want: first, objects: []runtime.Object{
+			labelled(otherHooks("charts", "charts", "*", "*"), metav1.LabelSelectorOpIn, "app.kubernetes.io/managed-by", "Helm"),
 		}},
 		"install-webhooks-unseen-namespaces": {want: first, hidden: "namespaces", objects: []runtime.Object{
 			elsewhere(otherHooks("policies", "engine", "*", "*"), metav1.LabelSelectorOpIn, "tenant"),
