@@ -306,33 +306,6 @@ type pass struct {
 	ending *ending
 }
 
-// refuse sends an event for each problem of the set that has none yet, and returns whether one of them is fatal.
-func (p *pass) refuse() bool {
-	fatal := false
-	if p.state.reportedOf != p.w.Generation {
-		p.state.reportedOf, p.state.reported = p.w.Generation, map[string]bool{}
-	}
-	for _, problem := range p.w.Problems {
-		fatal = fatal || problem.Fatal
-		p.recordEvent(problem.Reason, problem.Message)
-	}
-	return fatal
-}
-
-// maxReported is how many problems of a set are remembered.
-const maxReported = 64
-
-// recordEvent sends an event that has not been sent for this generation yet.
-func (p *pass) recordEvent(reason, message string) {
-	if id := reason + "/" + message; !p.state.reported[id] {
-		if len(p.state.reported) >= maxReported { // texts that differ each time
-			clear(p.state.reported)
-		}
-		p.state.reported[id] = true
-		p.c.Events.Event(p.object(), corev1.EventTypeWarning, reason, message)
-	}
-}
-
 // claim resolves earlier writes without a definite answer, and adopts or releases pods and revisions; for an external set, another controller does this.
 func (p *pass) claim(ctx context.Context) (claimed bool, h *clustercache.Resolved, claimErr, historyErr error) {
 	events, object := p.c.Events, p.object()
