@@ -77,3 +77,9 @@ func (o observer) Forgotten(key clustercache.Key) {
 	o.Metrics.Forgotten(key)
 	o.holds.Forgotten(key)
 }
+
+// Refused implements daemonset.Observer.
+func (o observer) Refused(key clustercache.Key) {
+	o.Metrics.Refused(key)
+	o.holds.Refused(key)
+}

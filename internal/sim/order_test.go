@@ -18,6 +18,7 @@ type silent struct{}
 
 func (silent) Decided(clustercache.Key, *rollout.Snapshot, *rollout.Plan, time.Duration)         {}
 func (silent) Forgotten(clustercache.Key)                                                        {}
+func (silent) Refused(clustercache.Key)                                                          {}
 func (silent) Wrote(string, error)                                                               {}
 func (silent) Event(runtime.Object, string, string, string)                                      {}
 func (silent) Eventf(runtime.Object, string, string, string, ...any)                             {}

@@ -91,6 +91,7 @@ type nobody struct{}
 
 func (nobody) Decided(clustercache.Key, *rollout.Snapshot, *rollout.Plan, time.Duration) {}
 func (nobody) Forgotten(clustercache.Key)                                                {}
+func (nobody) Refused(clustercache.Key)                                                  {}
 func (nobody) Wrote(string, error)                                                       {}
 
 // quiet is for how long nothing may change until a cluster is taken to be at rest: longer than anything waits in these stories, but for

@@ -69,6 +69,8 @@ type Observer interface {
 	Decided(key clustercache.Key, s *rollout.Snapshot, p *rollout.Plan, took time.Duration)
 	// Forgotten is called for a set for which nothing is decided any more: it is gone, being deleted, or of no concern.
 	Forgotten(key clustercache.Key)
+	// Refused is called for a set for which nothing is decided as long as its specification is not valid.
+	Refused(key clustercache.Key)
 	// Wrote is called for a write other than those of pods.
 	Wrote(verb string, err error)
 }
@@ -203,6 +205,7 @@ func (c *Controller) reconcile(ctx context.Context, key clustercache.Key, e *end
 	}
 	defer p.missTurn()
 	if p.refuse() {
+		c.Observer.Refused(key)
 		p.reportIdle()
 		return p.writeStatus(ctx, dialect.Report{Numbers: w.Status, ObservedGeneration: w.ObservedGeneration})
 	}

@@ -327,13 +327,29 @@ func TestASetBeingDeletedIsLeftAlone(t *testing.T) {
 	}
 }
 
-// forgetful keeps which sets are gone.
+// forgetful keeps which sets are gone, and which are not valid.
 type forgetful struct {
 	nobody
-	forgotten []clustercache.Key
+	forgotten, refused []clustercache.Key
 }
 
 func (f *forgetful) Forgotten(key clustercache.Key) { f.forgotten = append(f.forgotten, key) }
+func (f *forgetful) Refused(key clustercache.Key)   { f.refused = append(f.refused, key) }
+
+// TestASetThatBecomesInvalidIsReported: otherwise a node that is held for the set stays held until its time has ended. It is not forgotten: its metrics stay, as its pods do.
+func TestASetThatBecomesInvalidIsReported(t *testing.T) {
+	a, seen := newAdvanced(t, 2, `{}`), &forgetful{}
+	a.c.Observer = seen
+	a.settle()
+	if len(seen.refused) != 0 {
+		t.Fatalf("refused %v before", seen.refused)
+	}
+	a.change(func(spec map[string]any) { spec["selector"] = "x" })
+	a.mustPass()
+	if !slices.Equal(seen.refused, []clustercache.Key{a.key}) || len(seen.forgotten) != 0 {
+		t.Errorf("refused %v, forgotten %v", seen.refused, seen.forgotten)
+	}
+}
 
 func TestWritesNothingWhileAnotherControllerIsAtWork(t *testing.T) {
 	w := newWorld(t, 3, nil)

@@ -85,7 +85,7 @@ func newAdvanced(t *testing.T, nodes int, spec string) *advanced {
 	return a
 }
 
-// Decided, with Forgotten and Wrote, makes it an Observer.
+// Decided, with Forgotten, Refused and Wrote, makes it an Observer.
 func (a *advanced) Decided(_ clustercache.Key, _ *rollout.Snapshot, p *rollout.Plan, _ time.Duration) {
 	for _, act := range p.Actions {
 		if act.Reason == rollout.Recreating && act.Kind == rollout.Delete {
@@ -94,6 +94,7 @@ func (a *advanced) Decided(_ clustercache.Key, _ *rollout.Snapshot, p *rollout.P
 	}
 }
 func (a *advanced) Forgotten(clustercache.Key) {}
+func (a *advanced) Refused(clustercache.Key)   {}
 func (a *advanced) Wrote(string, error)        {}
 
 // change is an update of the set's spec by its user.

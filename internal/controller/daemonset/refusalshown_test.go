@@ -28,6 +28,7 @@ func (l *lastPlan) Decided(_ clustercache.Key, s *rollout.Snapshot, p *rollout.P
 	}
 }
 func (l *lastPlan) Forgotten(clustercache.Key) {}
+func (l *lastPlan) Refused(clustercache.Key)   {}
 func (l *lastPlan) Wrote(string, error)        {}
 
 // TestEveryRefusalIsShown: whatever the code of a refusal is, and whatever is refused, its node is blocked and no other one, and the verdict, the condition Degraded and

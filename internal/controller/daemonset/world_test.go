@@ -140,6 +140,7 @@ type nobody struct{}
 
 func (nobody) Decided(clustercache.Key, *rollout.Snapshot, *rollout.Plan, time.Duration) {}
 func (nobody) Forgotten(clustercache.Key)                                                {}
+func (nobody) Refused(clustercache.Key)                                                  {}
 func (nobody) Wrote(string, error)                                                       {}
 
 func (w *world) next() string {

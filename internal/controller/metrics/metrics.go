@@ -196,6 +196,9 @@ func (m *Metrics) Forgotten(key clustercache.Key) {
 	delete(m.last, key)
 }
 
+// Refused implements daemonset.Observer. The pods of the set are still there, and its update has not ended.
+func (m *Metrics) Refused(clustercache.Key) {}
+
 // Wrote implements daemonset.Observer.
 func (m *Metrics) Wrote(verb string, err error) {
 	answer := apply.OfCreate(err)

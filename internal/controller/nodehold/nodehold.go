@@ -203,6 +203,9 @@ func (c *Controller) Forgotten(key clustercache.Key) {
 	c.enqueueAll()
 }
 
+// Refused receives a set for which nothing is decided as long as it is not valid: until then it does not ask.
+func (c *Controller) Refused(key clustercache.Key) { c.Forgotten(key) }
+
 // EnqueueAll asks for a pass for every node.
 func (c *Controller) EnqueueAll() {
 	c.mu.Lock()

@@ -367,6 +367,30 @@ func TestASetThatIsNotValid(t *testing.T) {
 	}
 }
 
+// TestASetThatIsNotValidAnyMore: its nodes are released at once, and not when its time has ended, and held again once it is valid.
+func TestASetThatIsNotValidAnyMore(t *testing.T) {
+	w := newWorld(t)
+	w.unready(agent)
+	w.set(corev1.ConditionFalse, false)
+	w.want("the node is down", true)
+	w.set(corev1.ConditionTrue, false)
+	if after := w.want("the pod is not ready", true); after != atMost {
+		t.Errorf("the next pass is %v later", after)
+	}
+	var asked []string
+	w.enqueue = func(name string) { asked = append(asked, name) }
+	w.sets[agent].Problems = []dialect.Problem{{Fatal: true}}
+	w.Refused(agent)
+	if !slices.Equal(asked, []string{"a"}) {
+		t.Errorf("there is a pass for the nodes %q", asked)
+	}
+	w.want("the set is not valid", false)
+	w.sets[agent].Problems = nil
+	w.unready(agent)
+	w.set(corev1.ConditionFalse, false)
+	w.want("the set is valid again, and the node is down", true)
+}
+
 // TestEnd: when no other manager follows, nodes are released although their pods are not ready, and none is held again.
 func TestEnd(t *testing.T) {
 	w := newWorld(t)
