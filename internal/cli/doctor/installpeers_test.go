@@ -7,10 +7,8 @@ import (
 	"testing"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
-	clienttesting "k8s.io/client-go/testing"
 
 	"everynode.dev/everynode/internal/cli/doctor"
 	"everynode.dev/everynode/internal/testing/fakecluster"
@@ -19,11 +17,7 @@ import (
 // beforeInstall runs the checks before an installation for a user who may do everything.
 func beforeInstall(t *testing.T, cluster *fakecluster.Cluster) (string, error) {
 	t.Helper()
-	cluster.Kubernetes.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
-		review.Status.Allowed = true
-		return true, review, nil
-	})
+	allow(cluster, everything)
 	err := cluster.Run(t, doctor.New, "--before-install")
 	return cluster.Out.String(), err
 }
