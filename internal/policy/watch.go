@@ -42,13 +42,13 @@ type watched struct {
 	// and most how often a container may have been restarted without that any of these count after the node is ready: once more than before.
 	restarts, seen, most uint16
 	away, returns        bool
-	// before reports whether the node had no available pod when its update began, and has had none since.
+	// before reports whether the node had no available pod when its update began, and not only because that was too young (onlyYoung), and has had none since.
 	before bool
 	// untouched reports whether an undo has found the pod of the committed revision there: what becomes of it says nothing about what the undo does.
 	untouched bool
 	// joined reports whether the node has had no available pod of the set since it got its first one.
 	joined bool
-	// lacks reports whether the pod was not available.
+	// lacks reports whether the pod was not available, and not only because it was too young.
 	lacks bool
 	// retried reports whether the node had no available pod when a user retried the revision, and has had none since. It was not broken before, and if it still has the
 	// same pod, the reason for which that waits does not count.
@@ -237,6 +237,17 @@ func takenOut(n *rollout.Node) bool {
 	})
 }
 
+// onlyYoung reports whether a pod is ready, and is not available only because it has not been ready for minReadySeconds: it works, so its node is not broken, and a revision that does not work
+// there fails. A pod whose containers were restarted may be ready only until the next crash.
+func (r *run) onlyYoung(p *rollout.Pod) bool {
+	return r.s.Set.MinReady > 0 && p.Ready && p.InPlace == rollout.InPlaceNone && p.Restarts == 0
+}
+
+// worksHere reports whether a node has an available pod, or one that is only too young.
+func (r *run) worksHere(i int) bool {
+	return r.serves(i) || slices.ContainsFunc(r.s.Nodes[i].Pods, func(p rollout.Pod) bool { return !p.Deleting && r.onlyYoung(&p) })
+}
+
 // committedPod is the live pod of the committed revision on a node; nil for none.
 func (r *run) committedPod(n *rollout.Node) *rollout.Pod {
 	k := slices.IndexFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting && p.Revision == r.committed })
@@ -281,7 +292,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		return watched{joined: true}, true
 	case p == nil && st.AwaitsUpdate:
 		live := slices.IndexFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting }) // one that is terminating does not show whether it was broken
-		broken := live >= 0 && !takenOut(n) && (!r.serves(i) && (w.before || w.joined || !r.unproven(&n.Pods[live])) || r.neverStarted(n))
+		broken := live >= 0 && !takenOut(n) && (!r.worksHere(i) && (w.before || w.joined || !r.unproven(&n.Pods[live])) || r.neverStarted(n))
 		if r.undoing { // an unavailable pod of the failed revision proves nothing about the node
 			return watched{before: w.before || broken && n.Pods[0].Revision != r.from}, len(n.Pods) > 0
 		}
@@ -313,7 +324,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	case counted:
 		w.down += max(r.in.Elapsed, 0)
 	}
-	w.lacks = !st.Available
+	w.lacks = !st.Available && !r.onlyYoung(p)
 	return r.observe(i, p, w, known)
 }
 
