@@ -61,7 +61,7 @@ func (p *pass) recordUnlisted(s *rollout.Snapshot, nodes []string) {
 // endless reports whether a node waits of which no end is known. A node that is held back waits for nothing before it is released, which begins a pass.
 func endless(s *rollout.Snapshot, plan *rollout.Plan) bool {
 	for i := range s.Nodes {
-		if n := &s.Nodes[i]; n.ImageWait && n.ImageUntil == 0 && !predownload.HeldBack(plan.Verdicts[i].Kind) {
+		if n := &s.Nodes[i]; n.ImageWait && n.ImageUntil == 0 && !s.Gate.Halts(i) && !predownload.HeldBack(plan.Verdicts[i].Kind) {
 			return true
 		}
 	}
