@@ -151,3 +151,16 @@ func TestWorldRemembers(t *testing.T) {
 		t.Errorf("a grace period of 5 s from %d on ends at %d", testNow, n.Pods[0].GraceUntil)
 	}
 }
+
+// TestWorldOpensTheGateOfAnInterruptedPod: what the pod was being prepared for is over then.
+func TestWorldOpensTheGateOfAnInterruptedPod(t *testing.T) {
+	pod := readyPod("p", 0)
+	pod.InPlace, pod.Interrupted = InPlaceArrived, true
+	w := NewWorld(oneNode(pod))
+	if err := w.Apply(Plan{Actions: []Action{{Kind: Unmark, Pod: pod.Name, UID: pod.UID}}}); err != nil {
+		t.Fatal(err)
+	}
+	if p := &w.State.Nodes[0].Pods[0]; p.InPlace != InPlaceNone || p.Interrupted {
+		t.Errorf("it is %s, interrupted %t", p.InPlace, p.Interrupted)
+	}
+}
