@@ -70,7 +70,7 @@ func ours(ctx context.Context, t *testing.T, c *cluster, stopped *sync.WaitGroup
 				DeleteFailed: native.ReasonFailedDelete, DeleteFailedText: native.MessageFailedDelete, Note: native.Event,
 			},
 		}},
-		Index: index, Revisions: executor.NewRevisions(client), Events: events, Clock: clock.RealClock{}, Observer: nobody{}, Workers: 2,
+		Index: index, Revisions: executor.NewRevisions(client), Events: events, Clock: clock.RealClock{}, Observer: unobserved{}, Workers: 2,
 		Sets: daemonset.NewSets(dyn, map[string]schema.GroupVersionResource{source.Dialect: source.Resource}),
 		Executor: &executor.Executor{
 			Index: index, Pods: rawPods{client}, Pace: pace, Events: events, Clock: clock.RealClock{}, Count: func(string, apply.Answer) {},
@@ -87,12 +87,12 @@ func ours(ctx context.Context, t *testing.T, c *cluster, stopped *sync.WaitGroup
 	})
 }
 
-type nobody struct{}
+type unobserved struct{}
 
-func (nobody) Decided(clustercache.Key, *rollout.Snapshot, *rollout.Plan, time.Duration) {}
-func (nobody) Forgotten(clustercache.Key)                                                {}
-func (nobody) Refused(clustercache.Key)                                                  {}
-func (nobody) Wrote(string, error)                                                       {}
+func (unobserved) Decided(clustercache.Key, *rollout.Snapshot, *rollout.Plan, time.Duration) {}
+func (unobserved) Forgotten(clustercache.Key)                                                {}
+func (unobserved) Refused(clustercache.Key)                                                  {}
+func (unobserved) Wrote(string, error)                                                       {}
 
 // quiet is for how long nothing may change until a cluster is taken to be at rest: longer than anything waits in these stories, but for
 // the native controller, which waits for an event that it has missed for 5 minutes (controller.ExpectationsTimeout); so a longer time

@@ -329,7 +329,7 @@ func TestASetBeingDeletedIsLeftAlone(t *testing.T) {
 
 // forgetful keeps which sets are gone, and which are not valid.
 type forgetful struct {
-	nobody
+	unobserved
 	forgotten, refused []clustercache.Key
 }
 

@@ -77,7 +77,7 @@ func newHerd(t *testing.T) *herd {
 			Source: dialect.Source{Dialect: "native", Digest: native.Digest}, StatusPatch: native.StatusPatch, GVK: nativeGVK, Texts: nativeTexts(),
 			MayWrite: func() bool { return true },
 		}},
-		Index: h.index, Clock: clock.RealClock{}, Events: &record.FakeRecorder{}, Observer: herdObserver{nobody{}, h}, Workers: herdWorkers,
+		Index: h.index, Clock: clock.RealClock{}, Events: &record.FakeRecorder{}, Observer: herdObserver{unobserved{}, h}, Workers: herdWorkers,
 		Revisions: herdRevisions{h}, Sets: herdSets{h},
 		Executor: &executor.Executor{
 			Index: h.index, Pods: herdPods{h}, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}, Count: func(string, apply.Answer) {},
@@ -293,7 +293,7 @@ func (h *herd) judge(sets, nodes int, began time.Time) {
 }
 
 type herdObserver struct {
-	nobody
+	unobserved
 	h *herd
 }
 

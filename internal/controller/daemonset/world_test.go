@@ -123,7 +123,7 @@ func newWorldOf(t *testing.T, nodes int, d dialect.Dialect) *world {
 	})
 	w.c = New(Options{
 		Dialects: []dialect.Dialect{d},
-		Index:    w.index, Clock: w.clock, Events: w.events, Observer: nobody{}, Workers: 1,
+		Index:    w.index, Clock: w.clock, Events: w.events, Observer: unobserved{}, Workers: 1,
 		Revisions: worldRevisions{w}, Sets: worldSets{w},
 		Executor: &executor.Executor{
 			Index: w.index, Pods: worldPods{w}, Events: w.events, Clock: w.clock, Count: func(string, apply.Answer) {},
@@ -136,12 +136,12 @@ func newWorldOf(t *testing.T, nodes int, d dialect.Dialect) *world {
 	return w
 }
 
-type nobody struct{}
+type unobserved struct{}
 
-func (nobody) Decided(clustercache.Key, *rollout.Snapshot, *rollout.Plan, time.Duration) {}
-func (nobody) Forgotten(clustercache.Key)                                                {}
-func (nobody) Refused(clustercache.Key)                                                  {}
-func (nobody) Wrote(string, error)                                                       {}
+func (unobserved) Decided(clustercache.Key, *rollout.Snapshot, *rollout.Plan, time.Duration) {}
+func (unobserved) Forgotten(clustercache.Key)                                                {}
+func (unobserved) Refused(clustercache.Key)                                                  {}
+func (unobserved) Wrote(string, error)                                                       {}
 
 func (w *world) next() string {
 	w.rv++
