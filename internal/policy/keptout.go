@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 
 	"everynode.dev/everynode/internal/rollout"
@@ -31,13 +32,42 @@ func (r *run) empties() bool {
 	if r.s.Set.EligibleOnly || !r.surges() && r.s.Set.MaxUnavailable.Percent && !slices.ContainsFunc(r.s.Nodes, func(n rollout.Node) bool { return desired(&n) }) {
 		return false
 	}
+	var kept []string
+	serve := true
 	for i := range r.s.Nodes {
 		if n := &r.s.Nodes[i]; r.onlyKept(i) && r.standing[i].AwaitsUpdate && n.Ready && n.Refusal == nil {
-			r.blockedByBudget(place(len(r.p.Waves) - 1))
-			return true
+			kept, serve = append(kept, n.Name), serve && r.serves(i)
 		}
 	}
-	return false
+	if len(kept) == 0 {
+		return false
+	}
+	r.blockedBySet("nodes that the template excludes may keep their pods")
+	if serve && !r.s.Set.Paused { // pods that are not available leave without a budget
+		r.blockedEmptying(kept)
+	}
+	return true
+}
+
+// blockedEmptying reports when nodes that are stuck let no pod leave the nodes that the target excludes. With a surge, as many available pods stay as nodes must run one.
+func (r *run) blockedEmptying(kept []string) {
+	stuck, most := r.budget(func(i int) bool {
+		uses := r.charged(i)
+		if r.surges() {
+			uses = desired(&r.s.Nodes[i]) && !r.serves(i)
+		}
+		return uses && !r.onlyKept(i) && (r.isLeftOut(i) || r.hasFailedOn(i) || r.isStuck(i))
+	})
+	lack, uses, pods := "1 node has no available pod", "uses", "its pod"
+	if stuck > 1 {
+		lack, uses, pods = fmt.Sprintf("%d nodes have no available pod", stuck), "use", "their pods"
+	}
+	switch {
+	case r.surges() && stuck >= len(kept):
+		r.block("Budget", fmt.Sprintf("No pod leaves the nodes that the template excludes (%s), because the set surges and %s. Make %s available, or delete the pods on the excluded nodes.", some(kept, mostNamed), lack, pods))
+	case !r.surges() && stuck >= most:
+		r.block("Budget", fmt.Sprintf("No pod leaves the nodes that the template excludes: %s and %s up the budget, for maxUnavailable is %d. Make %s available, or raise maxUnavailable.", lack, uses, most, pods))
+	}
 }
 
 // unfit names these nodes; nil for none.
