@@ -58,7 +58,7 @@ func (r *run) undoLimit() *rollout.Quantity {
 func (r *run) idle(active place, i int) bool {
 	n := &r.s.Nodes[i]
 	switch {
-	case !r.charged(i):
+	case !r.charged(i) || r.leaves(i):
 		return false
 	case r.atRest() && !r.undoing:
 		return (!r.standing[i].AwaitsUpdate || len(r.s.Nodes[i].Pods) == 0) && r.isStuck(i)

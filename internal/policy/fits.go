@@ -44,19 +44,20 @@ func (r *run) keepPods() {
 	}
 }
 
-// hasOnlyOthers reports whether a node has live pods, and none of the target.
+// hasOnlyOthers reports whether a node has pods, and no live one of the target. Pods that terminate count as long as the node is ready: until they are gone, their removal uses up the budget and the pace.
 func (r *run) hasOnlyOthers(n *rollout.Node) bool {
-	live := false
+	others := false
 	for k := range n.Pods {
 		switch p := &n.Pods[k]; {
 		case p.Deleting:
+			others = others || n.Ready && p.Revision != r.template
 		case p.Revision == r.template:
 			return false
 		default:
-			live = true
+			others = true
 		}
 	}
-	return live
+	return others
 }
 
 // fitCommitted lets the nodes of a Snapshot have pods where the committed revision may run. A node that only the target selects ends without one: it is emptied within the budget.

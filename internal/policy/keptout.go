@@ -56,7 +56,7 @@ func (r *run) blockedEmptying(kept []string) {
 		if r.surges() {
 			uses = desired(&r.s.Nodes[i]) && !r.serves(i)
 		}
-		return uses && !r.onlyKept(i) && (r.isLeftOut(i) || r.hasFailedOn(i) || r.isStuck(i))
+		return uses && !r.leaves(i) && !(r.onlyKept(i) && live(&r.s.Nodes[i])) && (r.isLeftOut(i) || r.hasFailedOn(i) || r.isStuck(i))
 	})
 	lack, uses, pods := "1 node has no available pod", "uses", "its pod"
 	if stuck > 1 {
@@ -68,6 +68,20 @@ func (r *run) blockedEmptying(kept []string) {
 	case !r.surges() && stuck >= most:
 		r.block("Budget", fmt.Sprintf("No pod leaves the nodes that the template excludes: %s and %s up the budget, for maxUnavailable is %d. Make %s available, or raise maxUnavailable.", lack, uses, most, pods))
 	}
+}
+
+// leaves reports whether the pods of a node that the target excludes terminate, and have not done so for long.
+func (r *run) leaves(i int) bool {
+	n, asked := &r.s.Nodes[i], rollout.Time(0)
+	for k := range n.Pods {
+		asked = max(asked, n.Pods[k].DeletedAt)
+	}
+	return r.onlyKept(i) && !live(n) && asked != 0 && r.remains(youngPod-r.s.Now.Sub(asked))
+}
+
+// live reports whether a node has a pod that does not terminate.
+func live(n *rollout.Node) bool {
+	return slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
 }
 
 // unfit names these nodes; nil for none.

@@ -88,10 +88,16 @@ func (d *decision) absent(i int) bool {
 	return g != nil && i < len(g.Absent) && g.Absent[i]
 }
 
-// unfit reports whether a node waits for the policy without a pod, because the one that it would get before could not run there, or with one that it only keeps until then.
+// unfit reports whether a node waits for the policy without a pod, because the one that it would get before could not run there, or with one that it only keeps until then, also if a user has deleted that.
 func (d *decision) unfit(t *nodeContext) bool {
 	g := d.in.Gate
-	return g != nil && t.index < len(g.Unfit) && g.Unfit[t.index] && t.hold != notHeld && (t.node.Fit == MayStay || t.seen == 0 && d.successor(t) != d.in.Set.Update)
+	if g == nil || t.index >= len(g.Unfit) || !g.Unfit[t.index] {
+		return false
+	}
+	if t.node.Fit == MayStay {
+		return t.hold != notHeld || t.seen == t.terminating && d.gateOf(t.index) != notHeld
+	}
+	return t.hold != notHeld && t.seen == 0 && d.successor(t) != d.in.Set.Update
 }
 
 // paced reports whether the policy lets no further update start in this plan, on a node that is in flight already or not.

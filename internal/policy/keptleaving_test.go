@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// TestPodsOfExcludedNodesTakeTimeToLeave: pods that terminate on nodes that only the template excludes count until they are gone. Before the change, they did not, so each pass deleted as many further pods as the budget allows, and all of them could terminate at once.
+func TestPodsOfExcludedNodesTakeTimeToLeave(t *testing.T) {
+	for name, c := range map[string]struct{ spec, nodes string }{
+		"the budget":   {"{}", "abc"},
+		"a pace":       {"pace: {maxUpgrading: 2}", "abc"},
+		"waves":        {"waves: [{name: canary, nodes: {count: 1}}]", "abc"},
+		"before these": {"waves: [{name: canary, nodes: {count: 1}}]", "hij"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.spec)
+			w.s.Set.MaxUnavailable = rollout.Quantity{Value: 2}
+			selects(w, c.nodes)
+			since := map[string]int{}
+			for k := range 80 {
+				w.pass(time.Second)
+				for n, at := range since {
+					if k-at > 5 {
+						w.node(n).Pods = nil
+						delete(since, n)
+					}
+				}
+				s := w.s
+				w.out.Enter(&s, nil)
+				for _, a := range rollout.Decide(s).Actions {
+					switch n := &w.s.Nodes[a.Node]; {
+					case a.Kind == rollout.Create:
+						w.put(n.Name, a.Revision, true)
+					default:
+						n.Pods[0].Deleting, n.Pods[0].DeletedAt, since[n.Name] = true, w.s.Now, k
+						if n.Fit == rollout.MustRun {
+							n.Last = 1
+						}
+					}
+				}
+				if len(w.last.Blocking) > 0 {
+					t.Fatal(w.last.Blocking)
+				}
+				if len(since) > 2 {
+					t.Fatalf("%d pods terminate at once: %v", len(since), since)
+				}
+			}
+			if w.have(0) != "" || w.have(1) != c.nodes || w.marks[1] == 0 {
+				t.Errorf("%q have the old revision, %q the new one: %+v", w.have(0), w.have(1), w.last)
+			}
+		})
+	}
+}
+
+// TestUsersDeleteAPodOfAnExcludedNode: such a pod uses up no budget before the wave of its node.
+func TestUsersDeleteAPodOfAnExcludedNode(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}}]")
+	w.s.Set.MaxUnavailable = rollout.Quantity{Value: 1}
+	selects(w, "abc")
+	w.node("j").Pods[0].Deleting = true
+	w.pass(0)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+}
+
+// TestAPodThatADeadNodeKeeps: a node that is down cannot end its pod, so that uses up no budget.
+func TestAPodThatADeadNodeKeeps(t *testing.T) {
+	w := newWorld(t, "{}")
+	w.s.Set.MaxUnavailable = rollout.Quantity{Value: 1}
+	selects(w, "abc")
+	w.isCut("j")
+	w.pass(0)
+	w.want("a", v1alpha1.PhaseRolling, "remaining")
+}
