@@ -57,7 +57,7 @@ func TestPodsOfExcludedNodesLeaveWithinTheBudget(t *testing.T) {
 func TestExcludedNodesThatCannotBeEmptied(t *testing.T) {
 	for name, change := range map[string]func(w *world, n *rollout.Node){
 		"down":                  func(w *world, n *rollout.Node) { n.Ready, n.Since = false, w.s.Now },
-		"refused":               func(_ *world, n *rollout.Node) { n.Refusal = &rollout.Refusal{} },
+		"refused":               func(_ *world, n *rollout.Node) { n.Refusal = &rollout.Refusal{Denied: true, Of: rollout.Delete} },
 		"an Advanced DaemonSet": func(w *world, _ *rollout.Node) { w.s.Set.EligibleOnly = true },
 	} {
 		t.Run(name, func(t *testing.T) {

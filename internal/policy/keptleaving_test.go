@@ -77,3 +77,41 @@ func TestAPodThatADeadNodeKeeps(t *testing.T) {
 	w.pass(0)
 	w.want("a", v1alpha1.PhaseRolling, "remaining")
 }
+
+// TestExcludedNodesWhileAWebhookIsDown: a webhook that cannot be called for a minute keeps pods only for that time. Before the change, the rollout ended when each delete had been tried, and when the webhook was back, the pods of
+// all these nodes left at once, without the budget and the pace.
+func TestExcludedNodesWhileAWebhookIsDown(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}}]")
+	w.s.Set.MaxUnavailable = rollout.Quantity{Value: 1}
+	selects(w, "abc")
+	for w.have(1) != "abc" {
+		w.pass(time.Second)
+		leave(w)
+	}
+	for range 60 {
+		w.pass(time.Second)
+		s := w.s
+		w.out.Enter(&s, nil)
+		for _, a := range rollout.Decide(s).Actions {
+			w.s.Nodes[a.Node].Refusal = &rollout.Refusal{Message: "failed calling webhook", Of: rollout.Delete, RetryAt: w.s.Now.Add(10 * time.Second)}
+		}
+	}
+	if b := w.last.Blocking; w.out.Commit >= 0 || w.last.Phase != v1alpha1.PhaseRolling || len(b) != 1 || b[0].Reason != "UpdateRefused" {
+		t.Errorf("while the webhook is down: %s %+v", w.last.Phase, b)
+	}
+	for range 30 {
+		for i := range w.s.Nodes {
+			w.s.Nodes[i].Refusal = nil
+		}
+		w.pass(time.Second)
+		s := w.s
+		w.out.Enter(&s, nil)
+		if n := len(rollout.Decide(s).Actions); n > 1 {
+			t.Fatalf("%d pods leave at once", n)
+		}
+		leave(w)
+	}
+	if w.have(0) != "" || w.last.Phase != v1alpha1.PhaseComplete {
+		t.Errorf("%s, %q have the old revision", w.last.Phase, w.have(0))
+	}
+}

@@ -26,23 +26,27 @@ func (r *run) onlyKept(i int) bool {
 }
 
 // empties reports whether an update still removes pods of nodes that the target excludes. If the target was committed before, all of them would be removed at once, without the budget and the pace. Nodes that are not ready, and those of which the API server
-// refuses a write, do not delay the end of a rollout. An Advanced DaemonSet updates no node that only keeps its pod, so its pods are removed at the end. The same holds where a percentage is
+// denies a write, do not delay the end of a rollout; those for which it cannot call a webhook do, because all could be such nodes for a minute. An Advanced DaemonSet updates no node that only keeps its pod, so its pods are removed at the end. The same holds where a percentage is
 // one of no nodes: with that budget, no update would ever remove a pod.
 func (r *run) empties() bool {
 	if r.s.Set.EligibleOnly || !r.surges() && r.s.Set.MaxUnavailable.Percent && !slices.ContainsFunc(r.s.Nodes, func(n rollout.Node) bool { return desired(&n) }) {
 		return false
 	}
-	var kept []string
+	var kept, unclear []string
 	serve := true
 	for i := range r.s.Nodes {
-		if n := &r.s.Nodes[i]; r.onlyKept(i) && r.standing[i].AwaitsUpdate && n.Ready && n.Refusal == nil {
+		if n := &r.s.Nodes[i]; r.onlyKept(i) && r.standing[i].AwaitsUpdate && n.Ready && !refused(n) {
 			kept, serve = append(kept, n.Name), serve && r.serves(i)
+			if n.Refusal != nil {
+				unclear = append(unclear, refusedOn(n))
+			}
 		}
 	}
 	if len(kept) == 0 {
 		return false
 	}
 	r.blockedBySet("nodes that the template excludes may keep their pods")
+	r.blockRefused(unclear)
 	if serve && !r.s.Set.Paused { // pods that are not available leave without a budget
 		r.blockedEmptying(kept)
 	}

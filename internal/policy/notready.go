@@ -97,9 +97,18 @@ func (r *run) blockedByRefusals(active place) {
 		n, st := &r.s.Nodes[i], &r.standing[i]
 		of := active == nowhere && member(r.s, n) || active != nowhere && r.ofWave(int(active), i)
 		if of && r.changeRefused(i) && (st.AwaitsUpdate || st.UnderWay) && !r.isLeftOut(i) {
-			names = append(names, fmt.Sprintf("%s (%s)", n.Name, Shortened(n.Refusal.Message, longestMessage)))
+			names = append(names, refusedOn(n))
 		}
 	}
+	r.blockRefused(names)
+}
+
+// refusedOn is the name of a node with the answer of the API server.
+func refusedOn(n *rollout.Node) string {
+	return fmt.Sprintf("%s (%s)", n.Name, Shortened(n.Refusal.Message, longestMessage))
+}
+
+func (r *run) blockRefused(names []string) {
 	if len(names) == 0 {
 		return
 	}
