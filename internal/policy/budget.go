@@ -74,7 +74,7 @@ func (r *run) idle(active place, i int) bool {
 	return (w.before || w.joined) && w.uid != "" && r.hadItsTime(i)
 }
 
-// isStuck reports whether the pod of a node does not become available by itself, as far as is known without spec.failure: a pod on a ready node has some time to start.
+// isStuck reports whether the pod of a node does not become available by itself, as far as is known without spec.failure: a pod on a ready node has some time to start, and to terminate.
 func (r *run) isStuck(i int) bool {
 	n := &r.s.Nodes[i]
 	if !n.Ready || n.Obstacle() != "" {
@@ -85,7 +85,7 @@ func (r *run) isStuck(i int) bool {
 		if n.Pods[k].InPlace != rollout.InPlaceNone {
 			return false
 		}
-		made = max(made, n.Pods[k].Created)
+		made = max(made, n.Pods[k].Created, n.Pods[k].DeletedAt)
 	}
 	return len(n.Pods) > 0 && !r.remains(youngPod-r.s.Now.Sub(made))
 }
