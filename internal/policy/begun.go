@@ -127,11 +127,12 @@ func wentDownMeanwhile(s *rollout.Snapshot, n *rollout.Node) bool {
 	return isDown(s, n) && !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
 }
 
-// keepDown keeps the nodes of other waves that went down during the rollout, after its update had taken their pod. noteBegun notes them, so that another manager knows of them.
+// keepDown keeps the nodes of other waves that went down during the rollout, after its update had taken their pod. noteBegun notes them, so that another manager knows of them. A node that the
+// target excludes gets no next pod.
 func (r *run) keepDown() {
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
-		if n.Fit != rollout.MayStay || n.Last != r.s.Set.Update || r.began[i] != nowhere || !wentDownMeanwhile(r.s, n) || n.Since < r.start() {
+		if n.Fit != rollout.MayStay || r.onlyKept(i) || n.Last != r.s.Set.Update || r.began[i] != nowhere || !wentDownMeanwhile(r.s, n) || n.Since < r.start() {
 			continue
 		}
 		if _, away := r.apart[i]; !away {

@@ -115,3 +115,22 @@ func TestExcludedNodesWhileAWebhookIsDown(t *testing.T) {
 		t.Errorf("%s, %q have the old revision", w.last.Phase, w.have(0))
 	}
 }
+
+// TestAnExcludedNodeThatWasDown: a node that the template excludes, and that was down for a moment, is no node that waits for its next pod when the update has deleted its old one.
+func TestAnExcludedNodeThatWasDown(t *testing.T) {
+	w := newWorld(t, "waves: [{name: all, nodes: {}, growth: {start: 1}}]")
+	w.s.Set.MaxUnavailable = rollout.Quantity{Value: 1}
+	selects(w, "ab")
+	for w.have(1) != "ab" {
+		w.pass(time.Second)
+		leave(w)
+	}
+	n := w.node("j")
+	n.Since, n.Last, n.Pods[0].Deleting, n.Pods[0].DeletedAt = w.s.Now.Add(-time.Second), 1, true, w.s.Now
+	for range 3 {
+		w.pass(time.Second)
+		if wave := w.last.Waves[0]; wave.Nodes != 2 || wave.Gone != 0 || len(wave.Begun) != 2 {
+			t.Fatalf("%+v", wave)
+		}
+	}
+}
