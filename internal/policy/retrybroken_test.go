@@ -75,6 +75,22 @@ func TestRetryBeforeTheUndoHasEndedAndTheNodeBreaksLater(t *testing.T) {
 	}
 }
 
+// TestARetryOfPodsThatStillFail: a retry does not count why pods wait already, until nodeDeadline has passed. The help of retry states that.
+func TestARetryOfPodsThatStillFail(t *testing.T) {
+	w := canary(t, strings.Replace(judged, "Undo", "Pause", 1))
+	w.fails("a", pulls)
+	w.fails("b", pulls)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	w.approve("retry", "", "v2", v1alpha1.Retry)
+	w.pass(time.Second)
+	w.pass(time.Second)
+	w.pass(5*time.Minute - time.Second)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.pass(2 * time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+}
+
 // retried is a rollout that had failed on three nodes, and that a user retries.
 func retried(t *testing.T, fail func(*rollout.Pod)) *world {
 	t.Helper()

@@ -283,3 +283,14 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 }
+
+// TestHelpOfRetry: pods that still fail make the revision fail again after nodeDeadline, as TestARetryOfPodsThatStillFail of internal/policy shows.
+func TestHelpOfRetry(t *testing.T) {
+	retry, _, err := command.Root(fakecluster.New(t).Options).Find([]string{"retry"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := retry.Long; !strings.Contains(text, "failure.nodeDeadline") || strings.Contains(text, "until they have been") {
+		t.Errorf("the help is %s", text)
+	}
+}

@@ -34,8 +34,8 @@ func Commands(o *options.Options) []*cobra.Command {
 }
 
 const common = "\n\nIt creates a RolloutApproval for the revision that the rollout is active for, with your name in spec.by. It counts for this rollout only.\n" +
-	"NAME is the daemon set, or rolloutpolicy/NAME for a policy that applies to one daemon set only.\n" +
-	"That needs a right of its own: the ClusterRole " + approver + "."
+	"Creating it needs a right of its own, which the ClusterRole " + approver + " gives.\n" +
+	"NAME is the daemon set, or rolloutpolicy/NAME for a policy that applies to one daemon set only."
 
 // approver is the role with the right to create approvals. It must be bound to users explicitly.
 const approver = "everynode-approver"

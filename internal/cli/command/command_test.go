@@ -123,6 +123,9 @@ func TestHelpOfEveryVerb(t *testing.T) {
 		if cmd.Runnable() && (cmd.Short == "" || !strings.Contains(cmd.Long, options.ExitText) || !strings.Contains(cmd.Example, options.Program+" ")) {
 			t.Errorf("%s has no complete help", cmd.CommandPath())
 		}
+		if _, after, _ := strings.Cut(cmd.Long, options.ExitText); after != "" && !strings.Contains(after, "exit") {
+			t.Errorf("the help of %s has something else after the exit codes: %s", cmd.CommandPath(), after)
+		}
 		for _, line := range strings.Split(cmd.Example, "\n") {
 			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") && !strings.Contains(line, options.Program) && !strings.HasPrefix(line, "kubectl ") {
 				t.Errorf("%s has an example that is no command: %s", cmd.CommandPath(), line)
