@@ -35,7 +35,7 @@ func Commands(o *options.Options) []*cobra.Command {
 
 const common = "\n\nIt creates a RolloutApproval for the revision that the rollout is active for, with your name in spec.by. It counts for this rollout only.\n" +
 	"Creating it needs a right of its own, which the ClusterRole " + approver + " gives.\n" +
-	"NAME is the daemon set, or rolloutpolicy/NAME for a policy that applies to one daemon set only."
+	"NAME is the daemon set (daemonset/NAME, or ads/NAME for an Advanced DaemonSet), or rolloutpolicy/NAME for a policy that applies to one daemon set only."
 
 // approver is the role with the right to create approvals. It must be bound to users explicitly.
 const approver = "everynode-approver"

@@ -55,7 +55,8 @@ const initLong = `Write a RolloutPolicy for a daemon set to the standard output,
 
 The policy has three waves: some nodes as a canary, a percentage of all nodes, and the rest. After each of the first two, the nodes are observed for the
 soak; with --approval, a person must also approve the canary. Without --percent, the percentage is as high as necessary for a node beyond the canary.
-Review the file, change it as you need, and apply it with kubectl apply -f.
+Review the file, change it as you need, and apply it with kubectl apply -f. NAME is daemonset/NAME, or ads/NAME for an Advanced DaemonSet; a name alone is
+enough if only one of the two has it.
 
 ` + options.ExitText
 
