@@ -49,18 +49,56 @@ const measuredByPrometheus = `  analyses:
 // it meanwhile.
 func TestPrometheus(t *testing.T) {
 	shared.Cluster(t) // it chooses the port
+	e := startExporter(t)
+	inEachKind(t, func(s *stage) { s.judgedByPrometheus(e) })
+}
+
+// TestPrometheusAlongside is TestPrometheus for a DaemonSet whose pods the controller of Kubernetes creates: the undo changes the template back.
+func TestPrometheusAlongside(t *testing.T) {
+	c := nextToNative(t)
+	e := startExporter(t)
+	s := undoable(stageOn(t, c, alongside(), failureNodes))
+	s.govern(measuredByPrometheus)
+	before := s.status().CommittedRevision
+	s.updatesUnmeasured()
+	e.set(func() { e.ratios[s.hash(s.status().TargetRevision)] = 0.3 })
+	s.revertedTo(before, "Measured: 0.3. result < 0.01 is false.")
+	if touched := s.touched(harness.Image3); len(touched) != canaries {
+		t.Errorf("the bad version was on %v, want %d nodes", touched, canaries)
+	}
+	s.heldByAnAlert(e)
+}
+
+// startExporter serves metrics, and starts a Prometheus at the port of the provider main that reads them.
+func startExporter(t *testing.T) *exporter {
+	t.Helper()
 	e := &exporter{ratios: map[string]float64{}}
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
 	realprometheus.Start(t, judge.port, strings.TrimPrefix(server.URL, "http://"),
 		"groups: [{name: test, rules: [{alert: Broken, expr: cluster_is_broken == 1, labels: {severity: critical}}]}]")
-	inEachKind(t, func(s *stage) { s.judgedByPrometheus(e) })
+	return e
 }
 
 func (s *stage) judgedByPrometheus(e *exporter) {
 	s.t.Helper()
 	s.govern(measuredByPrometheus)
 	before := s.status().TargetRevision
+	s.updatesUnmeasured()
+	e.set(func() { e.ratios[s.hash(s.status().TargetRevision)] = 0.3 })
+	s.undone(harness.Image3, before)
+	if st := s.status(); st.Failure == nil || !strings.Contains(st.Failure.Message, "Measured: 0.3. result < 0.01 is false.") {
+		s.t.Errorf("the failure is %+v", st.Failure)
+	}
+	if touched := s.touched(harness.Image3); len(touched) != canaries {
+		s.t.Errorf("the bad version was on %v, want %d nodes", touched, canaries)
+	}
+	s.heldByAnAlert(e)
+}
+
+// updatesUnmeasured updates to a version that no metric exists for yet, and waits until the answer is unknown.
+func (s *stage) updatesUnmeasured() {
+	s.t.Helper()
 	s.update(harness.Image3)
 	s.Poll("the answer is unknown", func() error {
 		if st := s.status(); len(st.Analyses) != 1 || len(st.Analyses[0].Measurements) == 0 || st.Analyses[0].Answer != v1alpha1.AnswerUnknown {
@@ -71,15 +109,11 @@ func (s *stage) judgedByPrometheus(e *exporter) {
 	if m := s.status().Analyses[0].Measurements[0]; m.Message != "The query has returned no data." {
 		s.t.Errorf("measured %+v", m)
 	}
-	e.set(func() { e.ratios[s.hash(s.status().TargetRevision)] = 0.3 })
-	s.undone(harness.Image3, before)
-	if st := s.status(); st.Failure == nil || !strings.Contains(st.Failure.Message, "Measured: 0.3. result < 0.01 is false.") {
-		s.t.Errorf("the failure is %+v", st.Failure)
-	}
-	if touched := s.touched(harness.Image3); len(touched) != canaries {
-		s.t.Errorf("the bad version was on %v, want %d nodes", touched, canaries)
-	}
+}
 
+// heldByAnAlert updates to a good version, which an alert holds for a time.
+func (s *stage) heldByAnAlert(e *exporter) {
+	s.t.Helper()
 	e.set(func() { e.alert = 1 })
 	s.update(harness.Image2)
 	s.Poll("the alert holds it", func() error {
