@@ -34,14 +34,14 @@ func TestPodsOfExcludedNodesTakeTimeToLeave(t *testing.T) {
 				s := w.s
 				w.out.Enter(&s, nil)
 				for _, a := range rollout.Decide(s).Actions {
-					switch n := &w.s.Nodes[a.Node]; {
-					case a.Kind == rollout.Create:
+					n := &w.s.Nodes[a.Node]
+					if a.Kind == rollout.Create {
 						w.put(n.Name, a.Revision, true)
-					default:
-						n.Pods[0].Deleting, n.Pods[0].DeletedAt, since[n.Name] = true, w.s.Now, k
-						if n.Fit == rollout.MustRun {
-							n.Last = 1
-						}
+						continue
+					}
+					n.Pods[0].Deleting, n.Pods[0].DeletedAt, since[n.Name] = true, w.s.Now, k
+					if n.Fit == rollout.MustRun {
+						n.Last = 1
 					}
 				}
 				if len(w.last.Blocking) > 0 {
