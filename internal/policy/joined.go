@@ -23,7 +23,8 @@ func (r *run) joins(n *rollout.Node, p *rollout.Pod, known bool) bool {
 	}
 	began := r.out.Status.StartedAt
 	soon := n.Joined != 0 && p.Created <= n.Joined.Add(noteWait) && p.ReadySince <= p.Created.Add(noteWait)
-	return !known && soon && began != nil && rollout.Time(began.UnixNano()) <= p.Created && (r.in.Watch == nil || r.s.Set.ExternalController)
+	// A node that joined before the rollout began had a pod then, or was about to get one: it counts. Next to another controller, no decision may have seen it between its pods.
+	return !known && soon && began != nil && rollout.Time(began.UnixNano()) <= min(n.Joined, p.Created) && (r.in.Watch == nil || r.s.Set.ExternalController)
 }
 
 // joinedEarlier reports whether the last status names a node that has joined since the rollout began, and has had a pod of the set.

@@ -219,6 +219,7 @@ func mutants() []mutant {
 		{"the status names any number of nodes that have joined", "joined.go", "min(len(joined), maxNames)", "len(joined)"},
 		{"a node that joins under another manager does not join", "joined.go", "n.Joined < r.beganAt()", "r.s != nil"},
 		{"another manager counts a node that joins", "joined.go", "began != nil && rollout", "began == nil && rollout"},
+		{"a node that joined just before the rollout is excused", "joined.go", "<= min(n.Joined, p.Created)", "<= p.Created"},
 		{"a broken pod that a user deletes before the rollout is forgotten", "watch.go", "rested := r.committed >= 0 &&", "rested := r.committed < 0 &&"},
 		{"the next manager forgets which nodes were broken before", "watch.go", "} else if r.in.Last != nil {\n", "} else if r.in.Last != nil && r.in.Watch != nil {\n"},
 		{"a pod that is only too young shows a broken node", "watch.go", "(!r.worksHere(i) && (w.before", "(!r.serves(i) && (w.before"},
