@@ -311,13 +311,13 @@ const youngPod = 10 * time.Minute
 // stranded reports whether a node has a pod of an update that is active, or of an earlier one that has not ended, and none that is available.
 func (r *run) stranded(i int) bool { return r.out.active && r.broken(i, false) }
 
-// down returns the nodes that count as being in the middle of an update, because their pod is not available, and wait for their next one, which has not begun. A set
+// down returns the nodes that count as being in the middle of an update, because their pod is not available or is missing, and wait for their next one, which has not begun. A set
 // may start there while others are in the same state: no available pod is lost, and otherwise each set could wait for the other.
 func (r *run) down() Nodes {
 	nodes := Nodes{}
 	for i := range r.standing {
 		name := r.s.Nodes[i].Name
-		if zone, own := r.out.UnderWay[name]; own && r.standing[i].AwaitsUpdate && r.broken(i, true) && !r.unanswered(i) {
+		if zone, own := r.out.UnderWay[name]; own && r.standing[i].AwaitsUpdate && (r.broken(i, true) && !r.unanswered(i) || r.bare(i) && !r.s.Nodes[i].Unanswered) {
 			nodes[name] = zone
 		}
 	}

@@ -104,23 +104,33 @@ func TestGroupHoldsWithdrawal(t *testing.T) {
 }
 
 // TestSetsThatAreDownDoNotWaitForEachOther: after a start of the manager two sets count as at work on a node where neither has an available pod, of whatever
-// revision. One of them starts there, and the other one waits then.
+// revision, or one has none. One of them starts there, and the other one waits then.
 func TestSetsThatAreDownDoNotWaitForEachOther(t *testing.T) {
-	w := newWorld(t, "")
-	w.put("c", 0, false)
-	for _, c := range []struct {
-		down policy.Nodes
-		held string
-	}{{policy.Nodes{"c": ""}, "abdefghij"}, {nil, "abcdefghij"}} {
-		w.neighbours = neighbour(policy.ScopeCluster, policy.Neighbour{Known: true, UnderWay: policy.Nodes{"c": ""}, Down: c.down})
-		w.neighbours.Fresh = true
-		w.pass(0)
-		if _, is := w.out.UnderWay["c"]; !is {
-			t.Fatalf("%v are in the middle of their update, want c", w.out.UnderWay)
-		}
-		if got := w.held(); got != c.held {
-			t.Errorf("if the other set is down on %v, %q wait, want %q", c.down, got, c.held)
-		}
+	for name, change := range map[string]func(w *world){
+		"broken":                           func(w *world) { w.put("c", 0, false) },
+		"only the new template selects it": func(w *world) { tolerates(w, "c", rollout.MustLeave) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "waves: [{name: all, nodes: {percent: 100}}]")
+			change(w)
+			for _, c := range []struct {
+				down policy.Nodes
+				held string
+			}{{policy.Nodes{"c": ""}, "abdefghij"}, {nil, "abcdefghij"}} {
+				w.neighbours = neighbour(policy.ScopeCluster, policy.Neighbour{Known: true, UnderWay: policy.Nodes{"c": ""}, Down: c.down})
+				w.neighbours.Fresh = true
+				w.pass(0)
+				if _, is := w.out.UnderWay["c"]; !is {
+					t.Fatalf("%v are in the middle of their update, want c", w.out.UnderWay)
+				}
+				if _, is := w.out.Down["c"]; !is {
+					t.Errorf("%v lack an available pod and wait, want c", w.out.Down)
+				}
+				if got := w.held(); got != c.held {
+					t.Errorf("if the other set is down on %v, %q wait, want %q", c.down, got, c.held)
+				}
+			}
+		})
 	}
 }
 

@@ -68,6 +68,7 @@ func mutants() []mutant {
 		{"a node that goes down before its new pod leaves a zone", "begun.go", "\tr.keepDown()\n", ""},
 		{"a node that was down before a rollback holds its zone", "begun.go", "|| n.Since < r.start() {", "{"},
 		{"an update holds no group any more after its node was down", "group.go", "(!before && !back || r.left[i]", "(!before && (!back || back) || r.left[i]"},
+		{"a set without a pod waits for one whose pod is broken", "group.go", " || r.bare(i) && !r.s.Nodes[i].Unanswered)", ")"},
 		{"an update of long ago holds the group after its node was down", "group.go", "len(n.Pods) > 0 && r.young(i) // it", "len(n.Pods) > 0 // it"},
 		{"nodes that need no pod use up the pace", "deadline.go", " && !r.lacks(k, i) && paced(i) {", " && !r.lacks(k, i) && (paced(i) || i >= 0) {"},
 		{"a quota that others use up fails a revision", "nodefailure.go", "refused(n) && !r.usedUpByOthers(n)", "refused(n)"},
